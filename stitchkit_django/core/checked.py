@@ -1,0 +1,54 @@
+"""How a record checks its own fields as it is built; nothing that knows a particular record."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+from msgspec.structs import force_setattr
+
+from stitchkit_django.core import values
+from stitchkit_django.core.errors import InvalidValueError, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from enum import StrEnum
+
+T = TypeVar("T")
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A frozen record: camelCase on the wire, what is absent left out."""
+
+
+def check(record: msgspec.Struct, checker: Callable[[str, object], object], *fields: str) -> None:
+    """Put each field through a checker of `core.values` and keep what it gives."""
+    for field in fields:
+        set_field(record, field, checker(field, getattr(record, field)))
+
+
+def check_member(record: msgspec.Struct, kind: type[StrEnum], field: str) -> None:
+    """Make a field the member of its closed set, given as itself or as its plain string."""
+    set_field(record, field, values.member(field, kind, getattr(record, field)))
+
+
+def check_type(record: msgspec.Struct, kind: type, *fields: str) -> None:
+    """Check that each field is a record of a kind, or absent (None)."""
+    for field in fields:
+        value = getattr(record, field)
+        if value is not None and not isinstance(value, kind):
+            raise InvalidValueError(f"$.{field}", f"{shown(value)} is not a {kind.__name__}")
+
+
+def check_together(record: msgspec.Struct, field: str, *, needed: bool, when: str) -> None:
+    """Check that a field is set exactly in one case, which `when` names."""
+    value = getattr(record, field)
+    if (value is not None) is not needed:
+        raise InvalidValueError(f"$.{field}", f"is {shown(value)}, but must be set exactly {when}")
+
+
+def set_field(record: msgspec.Struct, field: str, value: object) -> None:
+    """Set a field of a frozen record that is being built."""
+    # Most values are as they should be, and setting costs more than comparing.
+    if getattr(record, field) is not value:
+        force_setattr(record, field, value)

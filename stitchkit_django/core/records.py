@@ -1,0 +1,341 @@
+"""What is kept: head, run, receipt, message and what reads give of them; each checks itself.
+
+A record that contradicts itself can't be built. Records are never changed: a changed one is a new
+one (`msgspec.structs.replace`). Moments are aware and in UTC. Fields in brackets in the contract
+default to None here. What is not here: places (turn and slot) of messages, which are storage, and
+the schema version, which the wire adds.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime  # noqa: TC003 - msgspec resolves the annotations at run time
+from typing import ClassVar, Final, Literal
+
+from stitchkit_django.core import values
+from stitchkit_django.core.checked import (
+    Record,
+    check,
+    check_member,
+    check_together,
+    check_type,
+    set_field,
+)
+from stitchkit_django.core.errors import InvalidValueError, shown
+from stitchkit_django.core.lifecycle import (
+    ACQUIRED_STATES,
+    ENDINGS,
+    TERMINAL_STATES,
+    MessageRole,
+    MessageStatus,
+    RunState,
+    TerminalReason,
+)
+from stitchkit_django.core.parts import Part, message_parts
+from stitchkit_django.core.usage import Usage
+
+# Of every record on the wire, and of every row.
+SCHEMA_VERSION: Final = 1
+MAX_DETAIL_CHARACTERS: Final = 4_096
+_OWNERLESS_STATES: Final = frozenset({RunState.QUEUED, RunState.ABANDONED})
+
+
+class Document(Record, frozen=True, kw_only=True, tag_field="schemaVersion", tag=SCHEMA_VERSION):
+    """A record that carries its schema version on the wire."""
+
+
+class Head(Document, frozen=True, kw_only=True):
+    """What a conversation is as a whole; of constant size, and its version orders all writes."""
+
+    conversation_id: str
+    version: int
+    """How many writes there have been; 0: nobody has written."""
+    updated_at: datetime
+    """The latest moment that any row of the conversation carries."""
+    purged_at: datetime | None = None
+    """Set once the conversation is purged; its id stays reserved."""
+
+    def __post_init__(self) -> None:
+        """Check each field."""
+        check(self, values.identifier, "conversation_id")
+        check(self, values.count, "version")
+        check(self, values.moment, "updated_at")
+        check(self, values.optional_moment, "purged_at")
+
+
+class Message(Document, frozen=True, kw_only=True):
+    """A message of a conversation's history."""
+
+    id: str
+    conversation_id: str
+    run_id: str | None = None
+    """Of the run whose answer it is; set exactly on assistant messages."""
+    role: MessageRole
+    status: MessageStatus
+    parts: tuple[Part, ...]
+    metadata: dict[str, values.JSONValue] | None = None
+    created_at: datetime
+    updated_at: datetime
+
+    def __post_init__(self) -> None:
+        """Check each field, and that role, status, parts and run agree."""
+        check(self, values.identifier, "id", "conversation_id")
+        check(self, values.optional_identifier, "run_id")
+        check_member(self, MessageRole, "role")
+        check_member(self, MessageStatus, "status")
+        set_field(self, "parts", message_parts(self.role, self.parts))
+        check(self, values.json_object, "metadata")
+        check(self, values.moment, "created_at", "updated_at")
+        assistant = self.role is MessageRole.ASSISTANT
+        if assistant is (self.status is MessageStatus.COMMITTED):
+            reason = f"{self.status} is not a status of role {self.role}"
+            raise InvalidValueError("$.status", reason)
+        if assistant is (self.run_id is None):
+            reason = "must be set exactly on an assistant message"
+            raise InvalidValueError("$.run_id", reason)
+        _not_before(self, "updated_at", self.created_at)
+
+
+class Run(Document, frozen=True, kw_only=True):
+    """One answer in the making: from the input that asks for it to its one end."""
+
+    id: str
+    conversation_id: str
+    turn: int
+    """The head version that its admission wrote: its place in the queue."""
+    input_message_ids: tuple[str, ...]
+    """One or more, in the order they joined."""
+    assistant_message_id: str
+    """Reserved at admission; no message until the run's first checkpoint or its end."""
+    state: RunState
+    revision: int
+    """How often the run was written under the head's lock; 0 as admitted."""
+    owner_id: str | None = None
+    """Set while acquired; stays on a run that its owner ended."""
+    fencing_token: int | None = None
+    """None until first acquired, then 1, 2 …: also the number of attempts."""
+    lease_seconds: float | None = None
+    """Set exactly while there is a lease; seconds."""
+    lease_expires_at: datetime | None = None
+    """When another worker may take the run; set exactly while there is a lease."""
+    terminal_reason: TerminalReason | None = None
+    """Set exactly on a run that has ended."""
+    terminal_policy_name: str | None = None
+    """Set exactly when the reason is `policy_stop`."""
+    terminal_detail: str | None = None
+    """For people; at most 4,096 characters."""
+    absorbed_into_run_id: str | None = None
+    """Set exactly when the reason is `absorbed`: the run that answered instead."""
+    usage: Usage | None = None
+    created_at: datetime
+    updated_at: datetime
+    acquired_at: datetime | None = None
+    """The latest acquisition; set exactly when there is a fencing token."""
+    ended_at: datetime | None = None
+    """Set exactly on a run that has ended."""
+
+    def __post_init__(self) -> None:
+        """Check each field, and that state, owner, lease and end agree."""
+        check(self, values.identifier, "id", "conversation_id", "assistant_message_id")
+        optional = ("owner_id", "terminal_policy_name", "absorbed_into_run_id")
+        check(self, values.optional_identifier, *optional)
+        check(self, values.identifiers, "input_message_ids")
+        check_member(self, RunState, "state")
+        check(self, values.ordinal, "turn")
+        check(self, values.count, "revision")
+        check(self, values.optional_ordinal, "fencing_token")
+        check(self, values.moment, "created_at", "updated_at")
+        check(self, values.optional_moment, "acquired_at", "ended_at", "lease_expires_at")
+        check(self, values.optional_text, "terminal_detail")
+        check_type(self, Usage, "usage")
+        _check_inputs(self)
+        _check_ownership(self)
+        _check_end(self)
+        _not_before(self, "updated_at", self.created_at)
+        _not_before(self, "ended_at", self.created_at)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the run has not ended."""
+        return self.state not in TERMINAL_STATES
+
+    @property
+    def is_acquired(self) -> bool:
+        """Whether a worker owns the run now."""
+        return self.state in ACQUIRED_STATES
+
+
+class StoredRun(Document, frozen=True, kw_only=True):
+    """A run with the answer that is retained with it."""
+
+    run: Run
+    terminal_assistant: Message | None = None
+    """Set exactly on an ended run that was not absorbed."""
+
+    def __post_init__(self) -> None:
+        """Check that the answer is this run's, and there exactly when it must be."""
+        run, answer = self.run, self.terminal_assistant
+        expected = None if run.terminal_reason is None else ENDINGS[run.terminal_reason].status
+        status = None if answer is None else answer.status
+        if status is not expected:
+            reason = f"status {status}, where a run of state {run.state} has {expected}"
+            raise InvalidValueError("$.terminal_assistant", reason)
+        if answer is not None and (answer.run_id, answer.id, answer.conversation_id) != (
+            run.id,
+            run.assistant_message_id,
+            run.conversation_id,
+        ):
+            reason = f"message {shown(answer.id)} is not the answer of run {shown(run.id)}"
+            raise InvalidValueError("$.terminal_assistant", reason)
+
+
+class AdmissionReceipt(Document, frozen=True, kw_only=True):
+    """The proof that an input was accepted, one for each key; never changed."""
+
+    conversation_id: str
+    idempotency_key: str
+    input: Message
+    """The canonical message, as it was admitted."""
+    run_id: str
+    assistant_message_id: str
+    created_at: datetime
+
+    def __post_init__(self) -> None:
+        """Check each field, and that the input is an admitted one."""
+        check(self, values.identifier, "conversation_id", "idempotency_key")
+        check(self, values.identifier, "run_id", "assistant_message_id")
+        check(self, values.moment, "created_at")
+        check_type(self, Message, "input")
+        where = (self.input.role, self.input.conversation_id)
+        if where != (MessageRole.USER, self.conversation_id):
+            raise InvalidValueError("$.input", "is not a user message of the conversation")
+
+
+class PendingAssistant(Document, frozen=True, kw_only=True):
+    """What a user interface shows until the answer comes; a projection, never in history."""
+
+    id: str
+    """That the answer will have."""
+    conversation_id: str
+    run_id: str
+    created_at: datetime
+    status: ClassVar[Literal["pending"]] = "pending"
+
+
+class Snapshot(Document, frozen=True, kw_only=True):
+    """A whole conversation as of one version."""
+
+    conversation_id: str
+    version: int
+    messages: tuple[Message, ...] = ()
+    """Active history in causal order: inputs, their answer, the next turn's inputs."""
+    turns: tuple[int, ...] = ()
+    """Of each message; the same length."""
+    runs: tuple[Run, ...] = ()
+    """By turn: active ones, and those that an active assistant message names."""
+
+    def __post_init__(self) -> None:
+        """Check that each message has its turn."""
+        if len(self.turns) != len(self.messages):
+            reason = f"{len(self.turns)} turns for {len(self.messages)} messages"
+            raise InvalidValueError("$.turns", reason)
+
+
+class RunView(Document, frozen=True, kw_only=True):
+    """A run, read without its conversation."""
+
+    snapshot_version: int
+    """The head's, as of the same moment."""
+    run: Run
+    assistant: Message | None = None
+    """The answer, once the run has ended with one."""
+
+
+class HistoryPage(Document, frozen=True, kw_only=True):
+    """A page of a conversation's active history."""
+
+    version: int
+    messages: tuple[Message, ...] = ()
+    """Oldest first."""
+    before: str | None = None
+    """Pass it for the older page; None at the beginning of the conversation."""
+
+
+class RecoverablePage(Document, frozen=True, kw_only=True):
+    """A page of the active runs of all conversations."""
+
+    moment: datetime
+    """The database's, to judge leases and ages by."""
+    items: tuple[Run, ...] = ()
+    next_cursor: str | None = None
+    """Pass it for the next page; None at the end."""
+
+
+def pending_assistant(run: Run) -> PendingAssistant:
+    """Project the answer that an active run will give."""
+    return PendingAssistant(
+        id=run.assistant_message_id,
+        conversation_id=run.conversation_id,
+        run_id=run.id,
+        created_at=run.created_at,
+    )
+
+
+def _not_before(record: Record, field: str, earliest: datetime) -> None:
+    value = getattr(record, field)
+    if value is not None and value < earliest:
+        raise InvalidValueError(f"$.{field}", f"{value} is before created_at {earliest}")
+
+
+def _check_inputs(run: Run) -> None:
+    if not run.input_message_ids:
+        raise InvalidValueError("$.input_message_ids", "is empty: a run answers some input")
+    if len(set(run.input_message_ids)) != len(run.input_message_ids):
+        raise InvalidValueError("$.input_message_ids", "names an input twice")
+
+
+def _check_ownership(run: Run) -> None:
+    owned = run.owner_id is not None
+    if owned and (run.state in _OWNERLESS_STATES or run.terminal_reason is TerminalReason.ABSORBED):
+        raise InvalidValueError("$.owner_id", f"a run of state {run.state} has no owner")
+    if not owned and run.is_acquired:
+        raise InvalidValueError("$.owner_id", f"a run of state {run.state} needs its owner")
+    if run.is_acquired and run.fencing_token is None:
+        raise InvalidValueError("$.fencing_token", f"a run of state {run.state} needs its fence")
+    fenced = run.fencing_token is not None
+    check_together(run, "acquired_at", needed=fenced, when="when there is a fencing token")
+    leased = run.lease_expires_at is not None
+    check_together(run, "lease_seconds", needed=leased, when="when the lease has an end")
+    if leased and not run.is_acquired:
+        raise InvalidValueError("$.lease_expires_at", f"a run of state {run.state} has no lease")
+    if run.lease_seconds is not None and not _is_duration(run.lease_seconds):
+        reason = f"{shown(run.lease_seconds)} is not a positive number of seconds"
+        raise InvalidValueError("$.lease_seconds", reason)
+
+
+def _is_duration(seconds: object) -> bool:
+    return type(seconds) in (int, float) and 0 < seconds < math.inf  # type: ignore[operator]
+
+
+def _check_end(run: Run) -> None:
+    ended = not run.is_active
+    check_together(run, "terminal_reason", needed=ended, when="on a run that has ended")
+    check_together(run, "ended_at", needed=ended, when="on a run that has ended")
+    if run.terminal_reason is not None:
+        check_member(run, TerminalReason, "terminal_reason")
+        state = ENDINGS[run.terminal_reason].state
+        if state is not run.state:
+            told = f"reason {run.terminal_reason} ends a run in state {state}, not {run.state}"
+            raise InvalidValueError("$.state", told)
+    stopped = run.terminal_reason is TerminalReason.POLICY_STOP
+    check_together(run, "terminal_policy_name", needed=stopped, when="with the reason policy_stop")
+    absorbed = run.terminal_reason is TerminalReason.ABSORBED
+    check_together(run, "absorbed_into_run_id", needed=absorbed, when="with the reason absorbed")
+    if run.absorbed_into_run_id == run.id:
+        raise InvalidValueError("$.absorbed_into_run_id", "names the run itself")
+    if run.terminal_detail is not None:
+        if not ended:
+            raise InvalidValueError("$.terminal_detail", "is set on a run that has not ended")
+        if len(run.terminal_detail) > MAX_DETAIL_CHARACTERS:
+            told = f"has {len(run.terminal_detail)} characters: at most {MAX_DETAIL_CHARACTERS}"
+            raise InvalidValueError("$.terminal_detail", told)

@@ -1,0 +1,1 @@
+"""What a driver's author tests a driver with; no test framework and no Django."""
