@@ -1,4 +1,4 @@
-"""The framework-free part: records, the reducer that owns every transition, the store, the ports."""
+"""The framework-free part: records, the reducer that owns every transition, store and ports."""
 
 from __future__ import annotations
 

@@ -32,12 +32,17 @@ def check_member(record: msgspec.Struct, kind: type[StrEnum], field: str) -> Non
     set_field(record, field, values.member(field, kind, getattr(record, field)))
 
 
-def check_type(record: msgspec.Struct, kind: type, *fields: str) -> None:
-    """Check that each field is a record of a kind, or absent (None)."""
+def check_is(record: msgspec.Struct, kind: type, *fields: str) -> None:
+    """Check that each field is a record of a kind."""
     for field in fields:
         value = getattr(record, field)
-        if value is not None and not isinstance(value, kind):
+        if not isinstance(value, kind):
             raise InvalidValueError(f"$.{field}", f"{shown(value)} is not a {kind.__name__}")
+
+
+def check_type(record: msgspec.Struct, kind: type, *fields: str) -> None:
+    """Check that each field is a record of a kind, or absent (None)."""
+    check_is(record, kind, *(field for field in fields if getattr(record, field) is not None))
 
 
 def check_together(record: msgspec.Struct, field: str, *, needed: bool, when: str) -> None:

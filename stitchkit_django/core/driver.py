@@ -6,20 +6,20 @@ it reads the rows that a `ReadSet` names and writes the rows of a `WriteSet`, gu
 
 from __future__ import annotations
 
-from datetime import datetime  # noqa: TC003 - msgspec resolves the annotations at run time
+from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from stitchkit_django.core.checked import Record
-from stitchkit_django.core.lifecycle import MessageStatus  # noqa: TC001 - likewise
-from stitchkit_django.core.records import (  # noqa: TC001 - likewise
+from stitchkit_django.core.lifecycle import MessageStatus
+from stitchkit_django.core.records import (
     AdmissionReceipt,
     Head,
     Message,
     Run,
     StoredRun,
 )
-from stitchkit_django.core.values import JSONValue  # noqa: TC001 - likewise
+from stitchkit_django.core.values import JSONValue
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar, assert_never
 
+import msgspec
 from msgspec.structs import replace
 
 from stitchkit_django.core.checked import Record
@@ -53,11 +54,11 @@ class _Conversation(Record, frozen=True, kw_only=True):
     """All rows of one conversation; a write builds the next one."""
 
     head: Head
-    runs: dict[str, StoredRun] = {}
-    keys: dict[str, int] = {}
+    runs: dict[str, StoredRun] = msgspec.field(default_factory=dict)
+    keys: dict[str, int] = msgspec.field(default_factory=dict)
     """Surrogate keys of the runs."""
-    receipts: dict[str, AdmissionReceipt] = {}
-    messages: dict[str, PlacedMessage] = {}
+    receipts: dict[str, AdmissionReceipt] = msgspec.field(default_factory=dict)
+    messages: dict[str, PlacedMessage] = msgspec.field(default_factory=dict)
 
     def active_runs(self) -> list[Run]:
         runs = [stored.run for stored in self.runs.values() if stored.run.is_active]

@@ -24,7 +24,6 @@ from stitchkit_django.core.records import MAX_DETAIL_CHARACTERS
 from stitchkit_django.core.usage import Usage
 from stitchkit_django.core.values import JSONValue
 
-
 MAX_LEASE: Final = timedelta(days=36_500)
 """A longer one would end after the last moment that a database can hold."""
 

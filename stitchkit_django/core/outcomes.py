@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import ClassVar, Literal, TypeAlias
 
 from stitchkit_django.core.checked import Record
-from stitchkit_django.core.records import Message, PendingAssistant, Run  # noqa: TC001 - msgspec resolves the annotations
+from stitchkit_django.core.records import Message, PendingAssistant, Run
 
 
 class ConflictReason(StrEnum):

@@ -8,6 +8,7 @@ from typing import Final
 
 from stitchkit_django.core.driver import Place
 from stitchkit_django.core.errors import InvalidValueError, shown
+from stitchkit_django.core.values import MAX_COUNT
 
 MAX_LIMIT: Final = 1_000
 DEFAULT_LIMIT: Final = 100
@@ -71,7 +72,7 @@ def _decode(name: str, kind: str, scope: str, cursor: object, count: int) -> lis
     match = _CURSOR.fullmatch(cursor) if isinstance(cursor, str) else None
     if match is not None and match[1] == kind and match[3] == _digest(match[1] + match[2], scope):
         numbers = [int(number) for number in match[2].split("-")[1:]]
-        if len(numbers) == count:
+        if len(numbers) == count and max(numbers) <= MAX_COUNT:
             return numbers
     reason = f"{shown(cursor)} is not a cursor that this read has given"
     raise InvalidValueError(f"$.{name}", reason)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from msgspec import UNSET, UnsetType
 
 from stitchkit_django.core import values
-from stitchkit_django.core.checked import Record, check, check_member, check_type
+from stitchkit_django.core.checked import Record, check, check_is, check_member, check_type
 from stitchkit_django.core.errors import InvalidValueError, shown
 from stitchkit_django.core.lifecycle import MessageRole
 from stitchkit_django.core.values import JSONValue
@@ -149,9 +149,7 @@ class ProviderPart(_Part, frozen=True, kw_only=True, tag="provider"):
 
     def __post_init__(self) -> None:
         """Check the envelope's type; it has checked itself."""
-        if self.envelope is None:
-            raise InvalidValueError("$.envelope", "is missing")
-        check_type(self, ProviderEnvelope, "envelope")
+        check_is(self, ProviderEnvelope, "envelope")
 
 
 class ControlPart(_Part, frozen=True, kw_only=True, tag="control"):

@@ -9,13 +9,14 @@ the schema version, which the wire adds.
 from __future__ import annotations
 
 import math
-from datetime import datetime  # noqa: TC003 - msgspec resolves the annotations at run time
-from typing import ClassVar, Final, Literal
+from datetime import datetime
+from typing import Final, Literal
 
 from stitchkit_django.core import values
 from stitchkit_django.core.checked import (
     Record,
     check,
+    check_is,
     check_member,
     check_together,
     check_type,
@@ -174,19 +175,9 @@ class StoredRun(Document, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Check that the answer is this run's, and there exactly when it must be."""
-        run, answer = self.run, self.terminal_assistant
-        expected = None if run.terminal_reason is None else ENDINGS[run.terminal_reason].status
-        status = None if answer is None else answer.status
-        if status is not expected:
-            reason = f"status {status}, where a run of state {run.state} has {expected}"
-            raise InvalidValueError("$.terminal_assistant", reason)
-        if answer is not None and (answer.run_id, answer.id, answer.conversation_id) != (
-            run.id,
-            run.assistant_message_id,
-            run.conversation_id,
-        ):
-            reason = f"message {shown(answer.id)} is not the answer of run {shown(run.id)}"
-            raise InvalidValueError("$.terminal_assistant", reason)
+        check_is(self, Run, "run")
+        check_type(self, Message, "terminal_assistant")
+        _check_answer("terminal_assistant", self.run, self.terminal_assistant)
 
 
 class AdmissionReceipt(Document, frozen=True, kw_only=True):
@@ -205,13 +196,13 @@ class AdmissionReceipt(Document, frozen=True, kw_only=True):
         check(self, values.identifier, "conversation_id", "idempotency_key")
         check(self, values.identifier, "run_id", "assistant_message_id")
         check(self, values.moment, "created_at")
-        check_type(self, Message, "input")
+        check_is(self, Message, "input")
         where = (self.input.role, self.input.conversation_id)
         if where != (MessageRole.USER, self.conversation_id):
             raise InvalidValueError("$.input", "is not a user message of the conversation")
 
 
-class PendingAssistant(Document, frozen=True, kw_only=True):
+class PendingAssistant(Document, frozen=True, kw_only=True, omit_defaults=False):
     """What a user interface shows until the answer comes; a projection, never in history."""
 
     id: str
@@ -219,7 +210,14 @@ class PendingAssistant(Document, frozen=True, kw_only=True):
     conversation_id: str
     run_id: str
     created_at: datetime
-    status: ClassVar[Literal["pending"]] = "pending"
+    status: Literal["pending"] = "pending"
+
+    def __post_init__(self) -> None:
+        """Check each field."""
+        check(self, values.identifier, "id", "conversation_id", "run_id")
+        check(self, values.moment, "created_at")
+        if self.status != "pending":
+            raise InvalidValueError("$.status", f"{shown(self.status)} is not pending")
 
 
 class Snapshot(Document, frozen=True, kw_only=True):
@@ -235,7 +233,9 @@ class Snapshot(Document, frozen=True, kw_only=True):
     """By turn: active ones, and those that an active assistant message names."""
 
     def __post_init__(self) -> None:
-        """Check that each message has its turn."""
+        """Check each field, and that each message has its turn."""
+        check(self, values.identifier, "conversation_id")
+        check(self, values.count, "version")
         if len(self.turns) != len(self.messages):
             reason = f"{len(self.turns)} turns for {len(self.messages)} messages"
             raise InvalidValueError("$.turns", reason)
@@ -250,6 +250,13 @@ class RunView(Document, frozen=True, kw_only=True):
     assistant: Message | None = None
     """The answer, once the run has ended with one."""
 
+    def __post_init__(self) -> None:
+        """Check each field, and that the answer is the run's."""
+        check(self, values.count, "snapshot_version")
+        check_is(self, Run, "run")
+        check_type(self, Message, "assistant")
+        _check_answer("assistant", self.run, self.assistant)
+
 
 class HistoryPage(Document, frozen=True, kw_only=True):
     """A page of a conversation's active history."""
@@ -260,6 +267,11 @@ class HistoryPage(Document, frozen=True, kw_only=True):
     before: str | None = None
     """Pass it for the older page; None at the beginning of the conversation."""
 
+    def __post_init__(self) -> None:
+        """Check each field."""
+        check(self, values.count, "version")
+        check(self, values.optional_text, "before")
+
 
 class RecoverablePage(Document, frozen=True, kw_only=True):
     """A page of the active runs of all conversations."""
@@ -269,6 +281,11 @@ class RecoverablePage(Document, frozen=True, kw_only=True):
     items: tuple[Run, ...] = ()
     next_cursor: str | None = None
     """Pass it for the next page; None at the end."""
+
+    def __post_init__(self) -> None:
+        """Check each field."""
+        check(self, values.moment, "moment")
+        check(self, values.optional_text, "next_cursor")
 
 
 def pending_assistant(run: Run) -> PendingAssistant:
@@ -285,6 +302,21 @@ def _not_before(record: Record, field: str, earliest: datetime) -> None:
     value = getattr(record, field)
     if value is not None and value < earliest:
         raise InvalidValueError(f"$.{field}", f"{value} is before created_at {earliest}")
+
+
+def _check_answer(field: str, run: Run, answer: Message | None) -> None:
+    expected = None if run.terminal_reason is None else ENDINGS[run.terminal_reason].status
+    status = None if answer is None else answer.status
+    if status is not expected:
+        reason = f"status {status}, where a run of state {run.state} has {expected}"
+        raise InvalidValueError(f"$.{field}", reason)
+    if answer is not None and (answer.run_id, answer.id, answer.conversation_id) != (
+        run.id,
+        run.assistant_message_id,
+        run.conversation_id,
+    ):
+        reason = f"message {shown(answer.id)} is not the answer of run {shown(run.id)}"
+        raise InvalidValueError(f"$.{field}", reason)
 
 
 def _check_inputs(run: Run) -> None:

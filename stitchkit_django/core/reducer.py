@@ -146,15 +146,16 @@ def renew(facts: RunFacts, request: RenewLease) -> Run | Conflict | NotFound:
     """
     check_not_purged(request.conversation_id, facts.head)
     stored = None if facts.run is None else facts.run.run
+    known = Facts(head=facts.head, moment=facts.moment, run=stored)
     run = _claim(
-        Facts(head=facts.head, moment=facts.moment, run=stored),
+        known,
         Operation.RENEW,
         owner_id=request.owner_id,
         fencing_token=request.fencing_token,
     )
     if not isinstance(run, Run):
         return run
-    return leased_run(run, request.lease, facts.moment)
+    return leased_run(run, request.lease, _moment(known))
 
 
 def applied(changes: WriteSet) -> Applied:
@@ -233,9 +234,9 @@ def _admission(facts: Facts, request: AcceptInput, write: RunWrite, place: Place
         MessageRole.USER,
         request.conversation_id,
         request.input_message_id,
-        request.parts,
-        request.metadata,
-        moment,
+        parts=request.parts,
+        metadata=request.metadata,
+        moment=moment,
     )
     receipt = AdmissionReceipt(
         conversation_id=request.conversation_id,
@@ -297,9 +298,9 @@ def _checkpoint(facts: Facts, request: CheckpointRun) -> WriteSet | Outcome:
         run,
         facts.assistant,
         MessageStatus.STREAMING,
-        request.parts,
-        request.metadata,
-        moment,
+        parts=request.parts,
+        metadata=request.metadata,
+        moment=moment,
     )
     write = RunWrite(run=extended_run(kept, moment), guard=_guard(run), lease=LeaseWrite.EXTEND)
     return _write(facts, write, _put(facts, run, message))
@@ -429,9 +430,9 @@ def _compact(facts: Facts, request: CompactHistory) -> WriteSet | Outcome:
         MessageRole.SUMMARY,
         request.conversation_id,
         request.summary_id,
-        request.summary_parts,
-        None,
-        moment,
+        parts=request.summary_parts,
+        metadata=None,
+        moment=moment,
     )
     mutation = ReplaceRange(
         first=members[0].place,
@@ -534,8 +535,14 @@ def _answer(
 ) -> Message:
     status = ENDINGS[reason].status
     assert status is not None  # noqa: S101 - only an absorbed run has no answer
-    closed = close_calls(parts)
-    return answer_message(run, facts.assistant, status, closed, metadata, _moment(facts))
+    return answer_message(
+        run,
+        facts.assistant,
+        status,
+        parts=close_calls(parts),
+        metadata=metadata,
+        moment=_moment(facts),
+    )
 
 
 def _partial(facts: Facts) -> tuple[tuple[Part, ...], dict[str, JSONValue] | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from stitchkit_django.core import reducer, values
 from stitchkit_django.core.driver import WriteSet

@@ -61,6 +61,7 @@ def committed_message(  # noqa: PLR0913 - a message's fields
     role: MessageRole,
     conversation_id: str,
     identity: str,
+    *,
     parts: tuple[Part, ...],
     metadata: dict[str, JSONValue] | None,
     moment: datetime,
@@ -82,11 +83,12 @@ def answer_message(  # noqa: PLR0913 - a message's fields
     run: Run,
     stored: Message | AssistantOutline | None,
     status: MessageStatus,
+    *,
     parts: tuple[Part, ...],
     metadata: dict[str, JSONValue] | None,
     moment: datetime,
 ) -> Message:
-    """Build a run's answer; from the stored one it keeps its beginning and, if None, its metadata."""
+    """Build a run's answer; it keeps the stored one's beginning, and its metadata if None."""
     return Message(
         id=run.assistant_message_id,
         conversation_id=run.conversation_id,

@@ -37,7 +37,7 @@ class TokenCount(Record, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Check that value and provenance agree."""
         check(self, values.optional_count, "value")
-        _check_provenance(self, self.value)
+        _check_provenance(self, "value")
 
 
 class Cost(Record, frozen=True, kw_only=True):
@@ -52,7 +52,7 @@ class Cost(Record, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Check that amount, currency and provenance agree."""
-        _check_provenance(self, self.amount)
+        _check_provenance(self, "amount")
         if self.amount is not None:
             set_field(self, "amount", _amount(self.amount))
             if self.currency is None:
@@ -80,12 +80,13 @@ class Usage(Record, frozen=True, kw_only=True):
         check_type(self, Cost, "cost")
 
 
-def _check_provenance(record: TokenCount | Cost, value: object) -> None:
+def _check_provenance(record: TokenCount | Cost, field: str) -> None:
     check_member(record, Provenance, "provenance")
+    value = getattr(record, field)
     if (value is None) is not (record.provenance is Provenance.UNAVAILABLE):
         reason = f"{shown(value)} with provenance {record.provenance}"
         told = f"{reason}: a value is absent exactly when it is {Provenance.UNAVAILABLE}"
-        raise InvalidValueError("$.value", told)
+        raise InvalidValueError(f"$.{field}", told)
 
 
 def _amount(value: object) -> Decimal:

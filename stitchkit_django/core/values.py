@@ -1,4 +1,4 @@
-"""What a single value may be: identifiers, texts, moments, JSON; no record and no limit of a store."""
+"""What one value may be: identifier, text, moment, number, JSON; no record, no limit of a store."""
 
 from __future__ import annotations
 

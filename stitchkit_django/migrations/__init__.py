@@ -1,0 +1,1 @@
+"""How the tables come to be; one initial migration until the first release."""

@@ -1,0 +1,273 @@
+"""Rows to records and back; what contradicts itself is refused by an error that names the row.
+
+Every statement that reads gives rows of one shape, so that a read of several tables is one union:
+a kind, and lanes of texts, integers, one float and moments. What stands in which lane is said here
+alone, once for each kind.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+from stitchkit_django.core import wire
+from stitchkit_django.core.driver import (
+    AssistantOutline,
+    KeyedRun,
+    Place,
+    PlacedMessage,
+    RangeMember,
+)
+from stitchkit_django.core.errors import (
+    CorruptRecordError,
+    UnsupportedSchemaVersionError,
+    shown,
+)
+from stitchkit_django.core.lifecycle import MessageStatus
+from stitchkit_django.core.records import (
+    SCHEMA_VERSION,
+    AdmissionReceipt,
+    Head,
+    Message,
+    Run,
+    StoredRun,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+
+    from stitchkit_django.statements.dialects import Dialect
+
+T = TypeVar("T")
+
+# The lanes: how many of each type, in the order of the columns after the kind.
+LANES: Final = {"text": 11, "integer": 5, "float": 1, "moment": 5}
+
+
+class Lanes(NamedTuple):
+    """Which column of a table stands in which lane, by type, in order."""
+
+    text: tuple[str, ...] = ()
+    integer: tuple[str, ...] = ()
+    float: tuple[str, ...] = ()
+    moment: tuple[str, ...] = ()
+
+
+HEAD: Final = Lanes(
+    integer=("schema_version", "version"),
+    moment=("updated_at", "purged_at"),
+)
+RUN: Final = Lanes(
+    text=(
+        "run_id",
+        "input_message_ids",
+        "assistant_message_id",
+        "state",
+        "owner_id",
+        "terminal_reason",
+        "terminal_policy_name",
+        "terminal_detail",
+        "absorbed_into_run_id",
+        "usage",
+    ),
+    integer=("schema_version", "id", "turn", "revision", "fencing_token"),
+    float=("lease_seconds",),
+    moment=("created_at", "updated_at", "acquired_at", "ended_at", "lease_expires_at"),
+)
+STORED_RUN: Final = RUN._replace(text=(*RUN.text, "terminal_assistant"))
+SCANNED_RUN: Final = RUN._replace(text=(*RUN.text, "conversation_id"))
+MESSAGE: Final = Lanes(
+    text=("message_id", "run_id", "role", "status", "parts", "metadata", "replaced_by"),
+    integer=("schema_version", "turn", "slot"),
+    moment=("created_at", "updated_at", "archived_at"),
+)
+OUTLINE: Final = Lanes(
+    text=("message_id", "metadata"), integer=("schema_version",), moment=("created_at",)
+)
+MEMBER: Final = Lanes(text=("message_id", "status"), integer=("schema_version", "turn", "slot"))
+RECEIPT: Final = Lanes(
+    text=("idempotency_key", "input", "run_id", "assistant_message_id"),
+    integer=("schema_version",),
+    moment=("created_at",),
+)
+RUN_ID: Final = Lanes(text=("run_id",))
+MESSAGE_ID: Final = Lanes(text=("message_id",))
+INPUT_MESSAGE_ID: Final = Lanes(text=("input_message_id",))
+ASSISTANT_MESSAGE_ID: Final = Lanes(text=("assistant_message_id",))
+
+_TEXT: Final = 1
+_INTEGER: Final = _TEXT + LANES["text"]
+_FLOAT: Final = _INTEGER + LANES["integer"]
+_MOMENT: Final = _FLOAT + LANES["float"]
+
+
+class RowReader:
+    """Builds the records of one conversation from rows."""
+
+    def __init__(self, dialect: Dialect, conversation_id: str) -> None:
+        """Take whose rows they are."""
+        self._dialect = dialect
+        self._moment = dialect.moment
+        self._conversation_id = conversation_id
+
+    def head(self, row: Sequence[Any]) -> Head:
+        """Build the head."""
+
+        def build() -> Head:
+            return Head(
+                conversation_id=self._conversation_id,
+                version=row[_INTEGER + 1],
+                updated_at=self._at(row, 0),
+                purged_at=self._moment(row[_MOMENT + 1]),
+            )
+
+        return self._checked("head", "", row[_INTEGER], build)
+
+    def locked_head(self, row: Sequence[Any]) -> Head:
+        """Build the head of a lock's row, which has its own few columns."""
+        schema_version, version, updated_at, purged_at = row
+        lanes = [None] * (1 + sum(LANES.values()))
+        lanes[_INTEGER : _INTEGER + 2] = schema_version, version
+        lanes[_MOMENT : _MOMENT + 2] = updated_at, purged_at
+        return self.head(lanes)
+
+    def clock(self, moment: datetime | str | None) -> datetime:
+        """Give the moment of a row of kind `clock`."""
+        return self._moment(moment) or self._dialect.now()
+
+    def run(self, row: Sequence[Any]) -> Run:
+        """Build a run without its answer."""
+        return self._checked("run", row[_TEXT], row[_INTEGER], lambda: self._run(row))
+
+    def stored_run(self, row: Sequence[Any]) -> StoredRun:
+        """Build a run with its answer."""
+
+        def build() -> StoredRun:
+            answer = row[_TEXT + 10]
+            return StoredRun(
+                run=self._run(row),
+                terminal_assistant=None if answer is None else wire.MESSAGE.decode(answer),
+            )
+
+        return self._checked("run", row[_TEXT], row[_INTEGER], build)
+
+    def message(self, row: Sequence[Any]) -> PlacedMessage:
+        """Build a message with its place."""
+
+        def build() -> PlacedMessage:
+            return PlacedMessage(
+                message=Message(
+                    id=row[_TEXT],
+                    conversation_id=self._conversation_id,
+                    run_id=row[_TEXT + 1],
+                    role=row[_TEXT + 2],
+                    status=row[_TEXT + 3],
+                    parts=wire.PARTS.decode(row[_TEXT + 4]),
+                    metadata=_decoded(wire.METADATA, row[_TEXT + 5]),
+                    created_at=self._at(row, 0),
+                    updated_at=self._at(row, 1),
+                ),
+                place=Place(row[_INTEGER + 1], row[_INTEGER + 2]),
+                archived_at=self._moment(row[_MOMENT + 2]),
+                replaced_by=row[_TEXT + 6],
+            )
+
+        return self._checked("message", row[_TEXT], row[_INTEGER], build)
+
+    def outline(self, row: Sequence[Any]) -> AssistantOutline:
+        """Build what the next version of an assistant message keeps."""
+
+        def build() -> AssistantOutline:
+            return AssistantOutline(
+                created_at=self._at(row, 0), metadata=_decoded(wire.METADATA, row[_TEXT + 1])
+            )
+
+        return self._checked("message", row[_TEXT], row[_INTEGER], build)
+
+    def member(self, row: Sequence[Any]) -> RangeMember:
+        """Build a message of a range, without its body."""
+
+        def build() -> RangeMember:
+            return RangeMember(
+                id=row[_TEXT],
+                place=Place(row[_INTEGER + 1], row[_INTEGER + 2]),
+                status=MessageStatus(row[_TEXT + 1]),
+            )
+
+        return self._checked("message", row[_TEXT], row[_INTEGER], build)
+
+    def receipt(self, row: Sequence[Any]) -> AdmissionReceipt:
+        """Build a receipt."""
+
+        def build() -> AdmissionReceipt:
+            return AdmissionReceipt(
+                conversation_id=self._conversation_id,
+                idempotency_key=row[_TEXT],
+                input=wire.MESSAGE.decode(row[_TEXT + 1]),
+                run_id=row[_TEXT + 2],
+                assistant_message_id=row[_TEXT + 3],
+                created_at=self._at(row, 0),
+            )
+
+        return self._checked("receipt", row[_TEXT], row[_INTEGER], build)
+
+    def _run(self, row: Sequence[Any]) -> Run:
+        return Run(
+            id=row[_TEXT],
+            conversation_id=self._conversation_id,
+            turn=row[_INTEGER + 2],
+            input_message_ids=wire.IDENTIFIERS.decode(row[_TEXT + 1]),
+            assistant_message_id=row[_TEXT + 2],
+            state=row[_TEXT + 3],
+            revision=row[_INTEGER + 3],
+            owner_id=row[_TEXT + 4],
+            fencing_token=row[_INTEGER + 4],
+            lease_seconds=row[_FLOAT],
+            lease_expires_at=self._moment(row[_MOMENT + 4]),
+            terminal_reason=row[_TEXT + 5],
+            terminal_policy_name=row[_TEXT + 6],
+            terminal_detail=_decoded(wire.TEXT, row[_TEXT + 7]),
+            absorbed_into_run_id=row[_TEXT + 8],
+            usage=_decoded(wire.USAGE, row[_TEXT + 9]),
+            created_at=self._at(row, 0),
+            updated_at=self._at(row, 1),
+            acquired_at=self._moment(row[_MOMENT + 2]),
+            ended_at=self._moment(row[_MOMENT + 3]),
+        )
+
+    def _at(self, row: Sequence[Any], lane: int) -> datetime:
+        # A moment that must be there; the record refuses it where it is not.
+        return self._moment(row[_MOMENT + lane])  # type: ignore[return-value]
+
+    def _checked(self, kind: str, identity: str, schema_version: int, build: Callable[[], T]) -> T:
+        if schema_version != SCHEMA_VERSION:
+            raise UnsupportedSchemaVersionError(self._named(kind, identity), schema_version)
+        try:
+            return build()
+        except wire.DECODING_ERRORS as error:
+            raise CorruptRecordError(self._named(kind, identity), str(error)) from error
+
+    def _named(self, kind: str, identity: str) -> str:
+        what = f"{kind} {shown(identity)}" if identity else f"the {kind}"
+        return f"{what} in conversation {shown(self._conversation_id)}"
+
+
+def scanned_run(dialect: Dialect, row: Sequence[Any]) -> KeyedRun:
+    """Build a run of a scan over all conversations, with its surrogate key."""
+    reader = RowReader(dialect, row[_TEXT + 10])
+    return KeyedRun(row[_INTEGER + 1], reader.run(row))
+
+
+def first_text(row: Sequence[Any]) -> str:
+    """Give the id that a row of kind `taken` or `answered` holds."""
+    identity: str = row[_TEXT]
+    return identity
+
+
+def first_moment(row: Sequence[Any]) -> Any:  # noqa: ANN401 - as the database gives it
+    """Give the moment that a row of kind `clock` holds."""
+    return row[_MOMENT]
+
+
+def _decoded(codec: wire.Codec[T], text: str | None) -> T | None:
+    return None if text is None else codec.decode(text)

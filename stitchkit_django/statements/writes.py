@@ -1,0 +1,289 @@
+"""What is written, each statement guarded by the head's version or by the run's own state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stitchkit_django.core import wire
+from stitchkit_django.core.driver import LeaseWrite
+from stitchkit_django.core.records import SCHEMA_VERSION
+from stitchkit_django.statements.reads import marks
+from stitchkit_django.statements.tables import Statement
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stitchkit_django.core import records
+    from stitchkit_django.core.driver import (
+        Place,
+        PlacedMessage,
+        ReplaceRange,
+        RunGuard,
+        RunWrite,
+    )
+    from stitchkit_django.statements.tables import Tables
+
+_RUN_CHANGES: Final = (
+    "input_message_ids",
+    "state",
+    "revision",
+    "owner_id",
+    "fencing_token",
+    "terminal_reason",
+    "terminal_policy_name",
+    "terminal_detail",
+    "absorbed_into_run_id",
+    "usage",
+    "cost_amount",
+    "cost_currency",
+    "terminal_assistant",
+    "updated_at",
+    "acquired_at",
+    "ended_at",
+)
+_RUN_LEASE: Final = ("lease_seconds", "lease_expires_at")
+_RUN_BEGINNING: Final = (
+    "conversation_id",
+    "run_id",
+    "schema_version",
+    "turn",
+    "assistant_message_id",
+    "created_at",
+)
+_MESSAGE_CHANGES: Final = ("status", "parts", "metadata", "updated_at")
+_MESSAGE_BEGINNING: Final = (
+    "conversation_id",
+    "message_id",
+    "schema_version",
+    "turn",
+    "slot",
+    "run_id",
+    "role",
+    "created_at",
+)
+_ARCHIVED: Final = ("archived_at", "replaced_by")
+_RECEIPT: Final = (
+    "conversation_id",
+    "idempotency_key",
+    "schema_version",
+    "input",
+    "input_message_id",
+    "run_id",
+    "assistant_message_id",
+    "created_at",
+)
+_HEAD: Final = ("version", "updated_at", "purged_at")
+
+_RANGE: Final = (
+    "WHERE {message.conversation_id} = %s AND {message.active} = 1 "
+    "AND ({message.turn}, {message.slot}) >= (%s, %s) "
+    "AND ({message.turn}, {message.slot}) <= (%s, %s)"
+)
+
+
+class WriteStatements:
+    """The writes of one database alias; each method gives a statement."""
+
+    def __init__(self, tables: Tables) -> None:
+        """Build the texts that never change."""
+        self._dialect = tables.dialect
+        self._moment = tables.dialect.adapted
+        self._build_runs(tables)
+        head, message, receipt = tables["head"], tables["message"], tables["receipt"]
+        self._update_head = tables.sql(
+            f"UPDATE {{head}} SET {head.assignments(_HEAD)} "
+            "WHERE {head.conversation_id} = %s AND {head.version} = %s"
+        )
+        self._insert_receipt = (
+            f"INSERT INTO {receipt} ({receipt.columns(_RECEIPT)}) VALUES ({marks(_RECEIPT)})"
+        )
+        inserted = _MESSAGE_BEGINNING + _MESSAGE_CHANGES + _ARCHIVED
+        self._insert_message = (
+            f"INSERT INTO {message} ({message.columns(inserted)}) VALUES ({marks(inserted)})"
+        )
+        one_message = "WHERE {message.conversation_id} = %s AND {message.message_id} = %s"
+        self._update_message = tables.sql(
+            f"UPDATE {{message}} SET {message.assignments(_MESSAGE_CHANGES)} {one_message}"
+        )
+        self._move_message = tables.sql(
+            f"UPDATE {{message}} SET {message.assignments(['turn', 'slot'])} {one_message} "
+            "AND {message.active} = 1"
+        )
+        archived = message.assignments(_ARCHIVED)
+        self._archive_range = tables.sql(f"UPDATE {{message}} SET {archived} {_RANGE}")
+        self._delete_range = tables.sql(f"DELETE FROM {{message}} {_RANGE}")
+        self._delete_all = [
+            tables.sql(f"DELETE FROM {{{name}}} WHERE {{{name}.conversation_id}} = %s")
+            for name in ("message", "receipt", "run")
+        ]
+
+    def _build_runs(self, tables: Tables) -> None:
+        run, same = tables["run"], tables.dialect.is_same
+        inserted = _RUN_BEGINNING + _RUN_CHANGES + _RUN_LEASE
+        self._insert_run = f"INSERT INTO {run} ({run.columns(inserted)}) VALUES ({marks(inserted)})"
+        expires = run.columns(["lease_expires_at"])
+        leases = {
+            LeaseWrite.KEEP: "",
+            LeaseWrite.SET: f", {run.assignments(_RUN_LEASE)}",
+            # Of the stored end and the new one the later: a renewal may have come in between. A
+            # null (no lease) is not less, and stays.
+            LeaseWrite.EXTEND: f", {expires} = CASE WHEN {expires} < %s THEN %s ELSE {expires} END",
+        }
+        # As the run was read, and the head too: guarded by the version alone, a worker with a
+        # stale fence would still write.
+        self._guard = (
+            f"{{run.conversation_id}} = %s AND {{run.run_id}} = %s AND {{run.revision}} = %s "
+            f"AND {{run.owner_id}} {same} %s AND {{run.fencing_token}} {same} %s"
+        )
+        head = (
+            "EXISTS (SELECT 1 FROM {head} WHERE {head.conversation_id} = %s "
+            "AND {head.version} = %s)"
+        )
+        lease_guard = f" AND {{run.lease_expires_at}} {same} %s"
+        self._update_run = {
+            (lease, guards_lease): tables.sql(
+                f"UPDATE {{run}} SET {run.assignments(_RUN_CHANGES)}{assigned} "
+                f"WHERE {self._guard} AND {head}{lease_guard if guards_lease else ''}"
+            )
+            for lease, assigned in leases.items()
+            for guards_lease in (False, True)
+        }
+        self._count_guarded = tables.sql("SELECT COUNT(*) FROM {run} WHERE ")
+        self._one_guarded = tables.sql(f"({self._guard})")
+        self._renew = tables.sql(
+            f"UPDATE {{run}} SET {run.assignments(_RUN_LEASE)} "
+            "WHERE {run.conversation_id} = %s AND {run.run_id} = %s AND {run.state} = %s "
+            "AND {run.owner_id} = %s AND {run.fencing_token} = %s"
+        )
+
+    def update_head(self, head: records.Head, expected_version: int) -> Statement:
+        """Swap the head's version; no row where it has moved."""
+        values = (head.version, self._moment(head.updated_at), self._moment(head.purged_at))
+        key = (head.conversation_id, expected_version)
+        return Statement(self._update_head, (*values, *key))
+
+    def insert_run(self, run: records.Run, answer: records.Message | None) -> Statement:
+        """Insert a run, with its answer if it has ended."""
+        beginning = (
+            run.conversation_id,
+            run.id,
+            SCHEMA_VERSION,
+            run.turn,
+            run.assistant_message_id,
+            self._moment(run.created_at),
+        )
+        values = (*beginning, *self._run_changes(run, answer), *self._lease(run))
+        return Statement(self._insert_run, values)
+
+    def update_run(self, write: RunWrite, guard: RunGuard, expected_version: int) -> Statement:
+        """Change a run; no row where it, or the head, is not as it was read."""
+        run = write.run
+        lease: tuple[object, ...] = ()
+        if write.lease is LeaseWrite.SET:
+            lease = self._lease(run)
+        elif write.lease is LeaseWrite.EXTEND:
+            lease = (self._moment(run.lease_expires_at),) * 2
+        guarded = self._guarded(run, guard)
+        head = (run.conversation_id, expected_version)
+        expires = (self._moment(guard.lease_expires_at),) if guard.lease else ()
+        values = (*self._run_changes(run, write.answer), *lease, *guarded, *head, *expires)
+        return Statement(self._update_run[write.lease, guard.lease], values)
+
+    def count_guarded(self, writes: Sequence[tuple[records.Run, RunGuard]]) -> Statement:
+        """Count the runs that are as they were read."""
+        alternatives = " OR ".join([self._one_guarded] * len(writes))
+        values = [value for run, guard in writes for value in self._guarded(run, guard)]
+        return Statement(self._count_guarded + " " + alternatives, values)
+
+    def renew(self, expected: records.Run, renewed: records.Run) -> Statement:
+        """Write a lease; no row where state, owner or fence are not as expected."""
+        key = (expected.conversation_id, expected.id)
+        owner = (str(expected.state), expected.owner_id, expected.fencing_token)
+        return Statement(self._renew, (*self._lease(renewed), *key, *owner))
+
+    def insert_receipt(self, receipt: records.AdmissionReceipt) -> Statement:
+        """Insert a receipt."""
+        values = (
+            receipt.conversation_id,
+            receipt.idempotency_key,
+            SCHEMA_VERSION,
+            wire.MESSAGE.encode(receipt.input),
+            receipt.input.id,
+            receipt.run_id,
+            receipt.assistant_message_id,
+            self._moment(receipt.created_at),
+        )
+        return Statement(self._insert_receipt, values)
+
+    def insert_message(self, placed: PlacedMessage) -> Statement:
+        """Insert a message."""
+        message = placed.message
+        beginning = (
+            message.conversation_id,
+            message.id,
+            SCHEMA_VERSION,
+            *placed.place,
+            message.run_id,
+            str(message.role),
+            self._moment(message.created_at),
+        )
+        archived = (self._moment(placed.archived_at), placed.replaced_by)
+        values = (*beginning, *self._message_changes(message), *archived)
+        return Statement(self._insert_message, values)
+
+    def update_message(self, message: records.Message) -> Statement:
+        """Change a message."""
+        key = (message.conversation_id, message.id)
+        return Statement(self._update_message, (*self._message_changes(message), *key))
+
+    def move_message(self, conversation_id: str, identity: str, place: Place) -> Statement:
+        """Give an active message another place."""
+        return Statement(self._move_message, (*place, conversation_id, identity))
+
+    def clear_range(self, conversation_id: str, mutation: ReplaceRange) -> Statement:
+        """Archive or delete the active messages from one place to another."""
+        between = (conversation_id, *mutation.first, *mutation.last)
+        if not mutation.archive:
+            return Statement(self._delete_range, between)
+        archived = (self._moment(mutation.moment), mutation.summary.id)
+        return Statement(self._archive_range, (*archived, *between))
+
+    def delete_all(self, conversation_id: str) -> Sequence[Statement]:
+        """Delete all rows of a conversation but its head."""
+        return [Statement(sql, (conversation_id,)) for sql in self._delete_all]
+
+    def _run_changes(self, run: records.Run, answer: records.Message | None) -> tuple[object, ...]:
+        cost = None if run.usage is None else run.usage.cost
+        return (
+            wire.IDENTIFIERS.encode(run.input_message_ids),
+            str(run.state),
+            run.revision,
+            run.owner_id,
+            run.fencing_token,
+            None if run.terminal_reason is None else str(run.terminal_reason),
+            run.terminal_policy_name,
+            None if run.terminal_detail is None else wire.TEXT.encode(run.terminal_detail),
+            run.absorbed_into_run_id,
+            None if run.usage is None else wire.USAGE.encode(run.usage),
+            None if cost is None else self._dialect.amount(cost.amount),
+            None if cost is None else cost.currency,
+            None if answer is None else wire.MESSAGE.encode(answer),
+            self._moment(run.updated_at),
+            self._moment(run.acquired_at),
+            self._moment(run.ended_at),
+        )
+
+    def _message_changes(self, message: records.Message) -> tuple[object, ...]:
+        return (
+            str(message.status),
+            wire.PARTS.encode(message.parts),
+            None if message.metadata is None else wire.METADATA.encode(message.metadata),
+            self._moment(message.updated_at),
+        )
+
+    def _lease(self, run: records.Run) -> tuple[object, ...]:
+        return run.lease_seconds, self._moment(run.lease_expires_at)
+
+    def _guarded(self, run: records.Run, guard: RunGuard) -> tuple[object, ...]:
+        key = (run.conversation_id, run.id)
+        return (*key, guard.revision, guard.owner_id, guard.fencing_token)

@@ -1,0 +1,1 @@
+"""The project's own tests; what third parties run against their drivers is in the package."""
