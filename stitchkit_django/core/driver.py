@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, TypeVa
 
 from stitchkit_django.core.checked import Record
 from stitchkit_django.core.lifecycle import MessageStatus
+from stitchkit_django.core.parts import Part
 from stitchkit_django.core.records import (
     AdmissionReceipt,
     Head,
@@ -51,14 +52,6 @@ class PlacedMessage(Record, frozen=True, kw_only=True):
 # ---------------------------------------------------------------- what is read
 
 
-class AssistantWanted(StrEnum):
-    """How much of a run's assistant message an operation needs."""
-
-    OUTLINE = "outline"
-    """All but its parts."""
-    WHOLE = "whole"
-
-
 class ReadSet(Record, frozen=True, kw_only=True):
     """Which rows an operation needs; each is found by an index."""
 
@@ -69,8 +62,8 @@ class ReadSet(Record, frozen=True, kw_only=True):
     """The receipt of this key, its run, and the run that absorbed that one."""
     run_id: str | None = None
     """The run that the operation is about."""
-    assistant: AssistantWanted | None = None
-    """That run's assistant message."""
+    partial: bool = False
+    """What that run's assistant message says so far; its outline is always read."""
     other_run_ids: tuple[str, ...] = ()
     """More runs, and which of them have an assistant message."""
     first_active: bool = False
@@ -86,10 +79,12 @@ class ReadSet(Record, frozen=True, kw_only=True):
 
 
 class AssistantOutline(Record, frozen=True, kw_only=True):
-    """What the next version of an assistant message keeps of the stored one."""
+    """What the next version of an assistant message may keep of the stored one."""
 
     created_at: datetime
     metadata: dict[str, JSONValue] | None = None
+    parts: tuple[Part, ...] = ()
+    """Read only where the operation wants what the run has said so far."""
 
 
 class RangeMember(Record, frozen=True, kw_only=True):
@@ -114,12 +109,12 @@ class Facts(Record, frozen=True, kw_only=True):
     absorber: StoredRun | None = None
     """The run that absorbed it."""
     run: Run | None = None
-    assistant: Message | AssistantOutline | None = None
-    """Of `run`, as much of it as was wanted."""
+    assistant: AssistantOutline | None = None
+    """Of `run`'s assistant message; None where there is none yet."""
     others: tuple[Run, ...] = ()
     answered: frozenset[str] = frozenset()
     """The ids of those of `others` that have an assistant message."""
-    first_active: Run | None = None
+    first_active_id: str | None = None
     active: tuple[Run, ...] = ()
     taken: frozenset[str] = frozenset()
     """Of the new ids, message and run ids alike."""

@@ -14,7 +14,6 @@ from stitchkit_django.core.checked import Record
 from stitchkit_django.core.driver import (
     ActiveRuns,
     AssistantOutline,
-    AssistantWanted,
     ConversationRows,
     ConversationView,
     DeleteAll,
@@ -37,7 +36,7 @@ from stitchkit_django.core.driver import (
     UpdateMessage,
     WriteSet,
 )
-from stitchkit_django.core.records import AdmissionReceipt, Head, Message, Run, StoredRun
+from stitchkit_django.core.records import AdmissionReceipt, Head, Run, StoredRun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -222,12 +221,12 @@ class MemoryTransaction:
             receipt_run=receipt_run,
             absorber=absorber,
             run=stored.run if stored else None,
-            assistant=_assistant(found, stored.run, wanted.assistant) if stored else None,
+            assistant=_outline(found, stored.run, partial=wanted.partial) if stored else None,
             others=tuple(others),
             answered=frozenset(
                 run.id for run in others if run.assistant_message_id in found.messages
             ),
-            first_active=active[0] if wanted.first_active and active else None,
+            first_active_id=active[0].id if wanted.first_active and active else None,
             active=tuple(active) if wanted.all_active else (),
             taken=_taken(found, wanted),
             members=members,
@@ -321,15 +320,16 @@ class MemoryTransaction:
         return self.last_key
 
 
-def _assistant(
-    found: _Conversation, run: Run, wanted: AssistantWanted | None
-) -> Message | AssistantOutline | None:
+def _outline(found: _Conversation, run: Run, *, partial: bool) -> AssistantOutline | None:
     placed = found.messages.get(run.assistant_message_id)
-    if placed is None or wanted is None:
+    if placed is None:
         return None
-    if wanted is AssistantWanted.WHOLE:
-        return placed.message
-    return AssistantOutline(created_at=placed.message.created_at, metadata=placed.message.metadata)
+    message = placed.message
+    return AssistantOutline(
+        created_at=message.created_at,
+        metadata=message.metadata,
+        parts=message.parts if partial else (),
+    )
 
 
 def _taken(found: _Conversation, wanted: ReadSet) -> frozenset[str]:

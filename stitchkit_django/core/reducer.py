@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from stitchkit_django.core import wire
 from stitchkit_django.core.driver import (
     LAST_SLOT,
-    AssistantOutline,
     DeleteAll,
     Facts,
     HistoryMutation,
@@ -273,7 +272,7 @@ def _acquire(facts: Facts, request: AcquireRun) -> WriteSet | Outcome:
     run = _claim(facts, Operation.ACQUIRE, expected_revision=request.expected_revision)
     if not isinstance(run, Run):
         return run
-    if facts.first_active is None or facts.first_active.id != run.id:
+    if facts.first_active_id != run.id:
         return _conflict(facts, ConflictReason.QUEUE)
     moment = _moment(facts)
     acquired = next_run(
@@ -318,7 +317,7 @@ def _cancel(facts: Facts, request: CancelRun) -> WriteSet | Outcome:
     run = _claim(facts, Operation.CANCEL, expected_revision=request.expected_revision)
     if not isinstance(run, Run):
         return run
-    message = _answer(facts, run, TerminalReason.CANCELLED, *_partial(facts))
+    message = _answer(facts, run, TerminalReason.CANCELLED, _partial(facts), None)
     ended = ended_run(run, TerminalReason.CANCELLED, _moment(facts))
     write = RunWrite(run=ended, guard=_guard(run), answer=message)
     return _write(facts, write, _put(facts, run, message))
@@ -340,7 +339,7 @@ def _recover(facts: Facts, request: RecoverRun) -> WriteSet | Outcome:
         unleased = leased_run(run, None, _moment(facts))
         queued = next_run(unleased, Operation.REQUEUE, _moment(facts), owner_id=None)
         return _write(facts, RunWrite(run=queued, guard=guard, lease=LeaseWrite.SET))
-    message = _answer(facts, run, TerminalReason.ABANDONED, *_partial(facts))
+    message = _answer(facts, run, TerminalReason.ABANDONED, _partial(facts), None)
     abandoned = ended_run(
         run,
         TerminalReason.ABANDONED,
@@ -545,11 +544,9 @@ def _answer(
     )
 
 
-def _partial(facts: Facts) -> tuple[tuple[Part, ...], dict[str, JSONValue] | None]:
-    # What the run had said when it stopped; it was read whole.
-    if facts.assistant is None or isinstance(facts.assistant, AssistantOutline):
-        return (), None
-    return facts.assistant.parts, facts.assistant.metadata
+def _partial(facts: Facts) -> tuple[Part, ...]:
+    # What the run had said when it stopped.
+    return () if facts.assistant is None else facts.assistant.parts
 
 
 def _put(facts: Facts, run: Run, message: Message) -> HistoryMutation:

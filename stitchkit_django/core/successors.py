@@ -81,7 +81,7 @@ def committed_message(  # noqa: PLR0913 - a message's fields
 
 def answer_message(  # noqa: PLR0913 - a message's fields
     run: Run,
-    stored: Message | AssistantOutline | None,
+    stored: AssistantOutline | None,
     status: MessageStatus,
     *,
     parts: tuple[Part, ...],

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from msgspec.structs import replace
-
-from stitchkit_django.core.driver import AssistantWanted, ReadSet
+from stitchkit_django.core.driver import ReadSet
 from stitchkit_django.core.operations import (
     AcceptInput,
     AcquireRun,
@@ -30,15 +28,18 @@ def wanted(request: Mutation) -> ReadSet:
             return ReadSet(
                 conversation_id=request.conversation_id, run_id=request.run_id, first_active=True
             )
-        case CheckpointRun():
-            return _run_facts(request, AssistantWanted.OUTLINE)
-        case RequestInterrupt():
-            return _run_facts(request, None)
+        case CheckpointRun() | RequestInterrupt():
+            return ReadSet(conversation_id=request.conversation_id, run_id=request.run_id)
         case CancelRun() | RecoverRun():
-            return _run_facts(request, AssistantWanted.WHOLE)
+            return ReadSet(
+                conversation_id=request.conversation_id, run_id=request.run_id, partial=True
+            )
         case CommitTerminal():
-            others = tuple(dict.fromkeys(one.run_id for one in request.absorb))
-            return replace(_run_facts(request, AssistantWanted.OUTLINE), other_run_ids=others)
+            return ReadSet(
+                conversation_id=request.conversation_id,
+                run_id=request.run_id,
+                other_run_ids=tuple(dict.fromkeys(one.run_id for one in request.absorb)),
+            )
         case CompactHistory():
             return ReadSet(
                 conversation_id=request.conversation_id,
@@ -61,13 +62,4 @@ def _admission_facts(request: AcceptInput) -> ReadSet:
         run_id=request.coalesce_into,
         new_message_ids=message_ids[:1] if joins else message_ids,
         new_run_id=None if joins else request.run_id,
-    )
-
-
-def _run_facts(
-    request: CheckpointRun | RequestInterrupt | CancelRun | RecoverRun | CommitTerminal,
-    assistant: AssistantWanted | None,
-) -> ReadSet:
-    return ReadSet(
-        conversation_id=request.conversation_id, run_id=request.run_id, assistant=assistant
     )

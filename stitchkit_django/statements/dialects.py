@@ -24,12 +24,14 @@ class Dialect:
         "moment": "NULL::timestamptz",
     }
     """A null of each lane's type: a union takes its types from its first branch."""
-    clock: ClassVar[str | None] = "clock_timestamp()"
-    """The moment of the statement, not of the transaction; None: this process's clock."""
+    clock: ClassVar[str] = "clock_timestamp()"
+    """The moment of the statement, not of the transaction; a null means this process's clock."""
     is_same: ClassVar[str] = "IS NOT DISTINCT FROM"
     """Equality under which null equals null."""
     locks_rows: ClassVar[bool] = True
     """Whether a SELECT can lock; else an UPDATE takes the writer's slot."""
+    combines_writes: ClassVar[bool] = True
+    """Whether one statement can write several tables, each part hanging on the one before."""
     refused_hint: ClassVar[str] = "run the whole transaction again"
     """What to do where a transaction was refused that the store hasn't opened."""
 
@@ -64,9 +66,10 @@ class SQLiteDialect(Dialect):
     """SQLite's: one writer at a time, moments as text, no types in a union."""
 
     nulls: ClassVar[dict[str, str]] = dict.fromkeys(Dialect.nulls, "NULL")
-    clock: ClassVar[str | None] = None
+    clock: ClassVar[str] = "NULL"
     is_same: ClassVar[str] = "IS"
     locks_rows: ClassVar[bool] = False
+    combines_writes: ClassVar[bool] = False
     refused_hint: ClassVar[str] = (
         "give the database the option transaction_mode = IMMEDIATE, so that a transaction that "
         "begins with a read can write later"

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from django.db import connections
 
-from stitchkit_django.core.driver import AssistantWanted
 from stitchkit_django.core.records import SCHEMA_VERSION
 from stitchkit_django.models import Conversation
 from stitchkit_django.statements import rows
-from stitchkit_django.statements.tables import Piece, Statement
+from stitchkit_django.statements.tables import Piece, Statement, Union
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,9 +21,9 @@ if TYPE_CHECKING:
 _HEAD: Final = Piece("head", "head", rows.HEAD, "FROM {head} WHERE {head.conversation_id} = %s")
 
 _RECEIPT_KEY: Final = "WHERE {receipt.conversation_id} = %s AND {receipt.idempotency_key} = %s"
-# The receipt of a key, its run, and the run that absorbed that one.
-_ADMISSION: Final = (
-    Piece("receipt", "receipt", rows.RECEIPT, "FROM {receipt} " + _RECEIPT_KEY),
+_RECEIPT: Final = Piece("receipt", "receipt", rows.RECEIPT, "FROM {receipt} " + _RECEIPT_KEY)
+# The run of a receipt, and the run that absorbed that one.
+_ANSWERING: Final = (
     Piece(
         "receipt_run",
         "run",
@@ -45,27 +44,39 @@ _ADMISSION: Final = (
 
 _RUN_KEY: Final = "WHERE {run.conversation_id} = %s AND {run.run_id} = %s"
 _RUN: Final = Piece("run", "run", rows.RUN, "FROM {run} " + _RUN_KEY)
-_STORED_RUN: Final = Piece("run", "run", rows.STORED_RUN, "FROM {run} " + _RUN_KEY)
+# One row while there is a head; its run is null where there is no such run.
+_LOADED_RUN: Final = Piece(
+    "run",
+    "run",
+    rows.STORED_RUN,
+    "FROM {head} LEFT JOIN {run} ON {run.conversation_id} = {head.conversation_id} "
+    "AND {run.run_id} = %s WHERE {head.conversation_id} = %s",
+    extras=("{head.schema_version}", "{head.version}", "{head.updated_at}", "{head.purged_at}"),
+)
 _ANSWER: Final = (
-    "FROM {run} JOIN {message} ON {message.conversation_id} = {run.conversation_id} "
+    "JOIN {message} ON {message.conversation_id} = {run.conversation_id} "
     "AND {message.message_id} = {run.assistant_message_id} "
 )
-_ASSISTANTS: Final = {
-    AssistantWanted.OUTLINE: Piece("outline", "message", rows.OUTLINE, _ANSWER + _RUN_KEY),
-    AssistantWanted.WHOLE: Piece("assistant", "message", rows.MESSAGE, _ANSWER + _RUN_KEY),
-}
+# Behind a run: the moment, what its assistant message may pass on, and who is first in the queue.
+_OUTLINE: Final = (
+    "{message.message_id}",
+    "{message.schema_version}",
+    "{message.created_at}",
+    "{message.metadata}",
+)
+_FIRST_ACTIVE: Final = (
+    "(SELECT {queued.run_id} FROM {queued} WHERE {queued.conversation_id} = "
+    "{run.conversation_id} AND {queued.active} = 1 ORDER BY {queued.turn} LIMIT 1)"
+)
 _RUN_KEYS: Final = "WHERE {run.conversation_id} = %s AND {run.run_id} IN ({{marks}})"
 # More runs, and which of them have an assistant message.
 _OTHERS: Final = (
     Piece("other", "run", rows.RUN, "FROM {run} " + _RUN_KEYS),
-    Piece("answered", "run", rows.RUN_ID, _ANSWER + _RUN_KEYS),
+    Piece("answered", "run", rows.RUN_ID, "FROM {run} " + _ANSWER + _RUN_KEYS),
 )
 
 _ACTIVE_RUNS: Final = "FROM {run} WHERE {run.conversation_id} = %s AND {run.active} = 1"
 _ACTIVE: Final = Piece("active", "run", rows.RUN, _ACTIVE_RUNS)
-_FIRST_ACTIVE: Final = Piece(
-    "first_active", "run", rows.RUN, _ACTIVE_RUNS + " ORDER BY {run.turn} LIMIT 1"
-)
 
 # Which new ids are taken: by a message (archived too), by a receipt whose message is gone, or
 # reserved for an answer.
@@ -160,21 +171,26 @@ class ReadStatements:
         """Build the texts that never change."""
         self._tables = tables
         self._dialect = tables.dialect
-        clock = tables.clock()
-        self._snapshot = tables.union(_HEAD, _HISTORY, _ACTIVE, _NAMED_RUNS)
-        self._load_run = f"{clock} UNION ALL {tables.union(_HEAD, _STORED_RUN)}"
+        self._snapshot = tables.union(_HEAD, _HISTORY, _ACTIVE, _NAMED_RUNS, full=True)
+        self._loaded_run = tables.select(
+            _LOADED_RUN._replace(extras=(tables.dialect.clock, *_LOADED_RUN.extras))
+        )
         self._active_runs = tables.union(_HEAD, _ACTIVE)
-        self._newest = tables.union(_HEAD, _NEWEST)
-        self._older = tables.union(_HEAD, _OLDER)
-        self._scan_active = f"{clock} UNION ALL {tables.union(_SCAN_ACTIVE)}"
-        self._scan_ended = f"{clock} UNION ALL {tables.union(_SCAN_ENDED)}"
-        self._rows = tables.union(*_EVERYTHING)
+        self._newest = tables.union(_HEAD, _NEWEST, full=True)
+        self._older = tables.union(_HEAD, _OLDER, full=True)
+        self._scan_active = tables.union(_SCAN_ACTIVE, clock=True)
+        self._scan_ended = tables.union(_SCAN_ENDED, clock=True)
+        self._rows = tables.union(*_EVERYTHING, full=True)
         self._members = tables.select(_MEMBERS)
         self._count_between = tables.sql(_COUNT_BETWEEN)
         self._make_head = self._insert_or_lock()
+        self._one_run = {
+            (partial, first_active): self._run_facts(partial=partial, first_active=first_active)
+            for partial in (False, True)
+            for first_active in (False, True)
+        }
+        self._unions: dict[tuple[Piece, ...], Union] = {}
         self._lock_sql: str | None = None
-        self._selects: dict[Piece, str] = {}
-        self._clock = clock
 
     def lock(self, conversation_id: str) -> Statement:
         """Lock the head and give it; no row where there is none.
@@ -193,14 +209,28 @@ class ReadStatements:
         moment = self._dialect.adapted(self._dialect.now())
         return Statement(self._make_head, (conversation_id, SCHEMA_VERSION, 0, moment))
 
+    def run_facts(self, wanted: ReadSet) -> Statement:
+        """Read the run that an operation is about, in one row with all that it needs beside it.
+
+        Behind the lanes: the moment, the assistant message's id, schema version, creation, metadata
+        and parts, and the id of the first active run; null what is not wanted or not there.
+        """
+        sql = self._one_run[wanted.partial, wanted.first_active]
+        return Statement(sql, (wanted.conversation_id, wanted.run_id))
+
     def facts(self, wanted: ReadSet) -> Statement:
-        """Read the moment and all that an operation wants, but for a range of messages."""
-        selects = [self._clock]
-        parameters: list[str] = []
-        for piece, keys in _wanted_pieces(wanted):
-            selects.append(self._select(piece).replace("{marks}", marks(keys)))
-            parameters += (wanted.conversation_id, *keys)
-        return Statement(" UNION ALL ".join(selects), parameters)
+        """Read the moment and what an admission, a purge or a compaction wants."""
+        found = list(_wanted_pieces(wanted))
+        return self._union(wanted.conversation_id, found, clock=True)
+
+    def answering_runs(self, conversation_id: str, idempotency_key: str) -> Statement:
+        """Read the run of a receipt, and the run that absorbed that one."""
+        found = [(piece, (idempotency_key,)) for piece in _ANSWERING]
+        return self._union(conversation_id, found)
+
+    def others(self, conversation_id: str, run_ids: Sequence[str]) -> Statement:
+        """Read more runs, and which of them have an assistant message."""
+        return self._union(conversation_id, [(piece, run_ids) for piece in _OTHERS])
 
     def members(self, conversation_id: str, identities: Sequence[str]) -> Statement:
         """Read the active messages of these ids, without their bodies."""
@@ -215,38 +245,62 @@ class ReadStatements:
 
     def snapshot(self, conversation_id: str) -> Statement:
         """Read the head, the active messages, and the runs that are active or named by one."""
-        return Statement(self._snapshot, (conversation_id,) * 5)
+        return _filled(self._snapshot, (conversation_id,) * 5)
 
     def run(self, conversation_id: str, run_id: str) -> Statement:
-        """Read the moment, the head, and one run with its answer."""
-        return Statement(self._load_run, (conversation_id, conversation_id, run_id))
+        """Read one run with its answer, and behind the lanes the moment and the head."""
+        return Statement(self._loaded_run, (run_id, conversation_id))
 
     def active_runs(self, conversation_id: str) -> Statement:
         """Read the head and the active runs."""
-        return Statement(self._active_runs, (conversation_id,) * 2)
+        return _filled(self._active_runs, (conversation_id,) * 2)
 
     def messages(self, conversation_id: str, before: Place | None, limit: int) -> Statement:
         """Read the head and the last active messages before a place."""
         if before is None:
-            return Statement(self._newest, (conversation_id, conversation_id, limit))
-        return Statement(self._older, (conversation_id, conversation_id, *before, limit))
+            return _filled(self._newest, (conversation_id, conversation_id, limit))
+        return _filled(self._older, (conversation_id, conversation_id, *before, limit))
 
     def scan_active(self, cursor: int, limit: int) -> Statement:
         """Read the moment and the next active runs by surrogate key."""
-        return Statement(self._scan_active, (cursor, limit))
+        return _filled(self._scan_active, (cursor, limit))
 
     def scan_ended(self, before: datetime, cursor: int, limit: int) -> Statement:
         """Read the moment and the next runs that ended before a moment, by surrogate key."""
-        return Statement(self._scan_ended, (self._dialect.adapted(before), cursor, limit))
+        return _filled(self._scan_ended, (self._dialect.adapted(before), cursor, limit))
 
     def rows(self, conversation_id: str) -> Statement:
         """Read everything that a conversation has."""
-        return Statement(self._rows, (conversation_id,) * len(_EVERYTHING))
+        return _filled(self._rows, (conversation_id,) * len(_EVERYTHING))
 
-    def _select(self, piece: Piece) -> str:
-        if piece not in self._selects:
-            self._selects[piece] = self._tables.select(piece)
-        return self._selects[piece]
+    def _union(
+        self,
+        conversation_id: str,
+        found: Sequence[tuple[Piece, Sequence[str]]],
+        *,
+        clock: bool = False,
+    ) -> Statement:
+        pieces = tuple(piece for piece, _ in found)
+        if pieces not in self._unions:
+            self._unions[pieces] = self._tables.union(*pieces, clock=clock)
+        sql, widths = self._unions[pieces]
+        parameters: list[str] = []
+        for piece, keys in found:
+            if "{{marks}}" in piece.body:
+                sql = sql.replace("{marks}", marks(keys), 1)
+            parameters += (conversation_id, *keys)
+        return Statement(sql, parameters, widths)
+
+    def _run_facts(self, *, partial: bool, first_active: bool) -> str:
+        null = self._dialect.nulls["text"]
+        extras = (
+            self._dialect.clock,
+            *_OUTLINE,
+            "{message.parts}" if partial else null,
+            _FIRST_ACTIVE if first_active else null,
+        )
+        body = f"FROM {{run}} LEFT {_ANSWER} {_RUN_KEY}"
+        return self._tables.select(_RUN._replace(body=body, extras=extras))
 
     def _locking_select(self) -> str:
         # Compiled by the alias's own compiler, and inside a transaction: outside one, or for
@@ -284,21 +338,19 @@ class ReadStatements:
 def _wanted_pieces(wanted: ReadSet) -> Iterator[tuple[Piece, Sequence[str]]]:
     # Each piece with its keys beside the conversation's id.
     if wanted.idempotency_key is not None:
-        yield from ((piece, (wanted.idempotency_key,)) for piece in _ADMISSION)
+        yield _RECEIPT, (wanted.idempotency_key,)
     if wanted.run_id is not None:
         yield _RUN, (wanted.run_id,)
-        if wanted.assistant is not None:
-            yield _ASSISTANTS[wanted.assistant], (wanted.run_id,)
-    if wanted.other_run_ids:
-        yield from ((piece, wanted.other_run_ids) for piece in _OTHERS)
-    if wanted.first_active:
-        yield _FIRST_ACTIVE, ()
     if wanted.all_active:
         yield _ACTIVE, ()
     if wanted.new_message_ids:
         yield from ((piece, wanted.new_message_ids) for piece in _TAKEN)
     if wanted.new_run_id is not None:
         yield _TAKEN_RUN, (wanted.new_run_id,)
+
+
+def _filled(union: Union, parameters: Sequence[Any]) -> Statement:
+    return Statement(union.sql, parameters, union.widths)
 
 
 def marks(values: Sequence[object]) -> str:

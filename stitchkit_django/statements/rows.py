@@ -7,7 +7,7 @@ alone, once for each kind.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from stitchkit_django.core import wire
 from stitchkit_django.core.driver import (
@@ -40,8 +40,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# The lanes: how many of each type, in the order of the columns after the kind.
+# The lanes in the order of the columns after the kind, and how many there are of each at the most.
 LANES: Final = {"text": 11, "integer": 5, "float": 1, "moment": 5}
+
+Widths: TypeAlias = tuple[int, ...]
+"""How many lanes of each type a statement's rows have."""
+FULL: Final[Widths] = tuple(LANES.values())
 
 
 class Lanes(NamedTuple):
@@ -81,9 +85,6 @@ MESSAGE: Final = Lanes(
     integer=("schema_version", "turn", "slot"),
     moment=("created_at", "updated_at", "archived_at"),
 )
-OUTLINE: Final = Lanes(
-    text=("message_id", "metadata"), integer=("schema_version",), moment=("created_at",)
-)
 MEMBER: Final = Lanes(text=("message_id", "status"), integer=("schema_version", "turn", "slot"))
 RECEIPT: Final = Lanes(
     text=("idempotency_key", "input", "run_id", "assistant_message_id"),
@@ -99,6 +100,7 @@ _TEXT: Final = 1
 _INTEGER: Final = _TEXT + LANES["text"]
 _FLOAT: Final = _INTEGER + LANES["integer"]
 _MOMENT: Final = _FLOAT + LANES["float"]
+_EXTRA: Final = _MOMENT + LANES["moment"]
 
 
 class RowReader:
@@ -126,7 +128,7 @@ class RowReader:
     def locked_head(self, row: Sequence[Any]) -> Head:
         """Build the head of a lock's row, which has its own few columns."""
         schema_version, version, updated_at, purged_at = row
-        lanes = [None] * (1 + sum(LANES.values()))
+        lanes: list[Any] = [None] * (1 + sum(LANES.values()))
         lanes[_INTEGER : _INTEGER + 2] = schema_version, version
         lanes[_MOMENT : _MOMENT + 2] = updated_at, purged_at
         return self.head(lanes)
@@ -174,15 +176,20 @@ class RowReader:
 
         return self._checked("message", row[_TEXT], row[_INTEGER], build)
 
-    def outline(self, row: Sequence[Any]) -> AssistantOutline:
-        """Build what the next version of an assistant message keeps."""
+    def outline(self, row: Sequence[Any]) -> AssistantOutline | None:
+        """Build, of the extras of a run's row, what it has said so far."""
+        identity, schema_version, created_at, metadata, parts = row[_EXTRA + 1 : _EXTRA + 6]
+        if identity is None:
+            return None
 
         def build() -> AssistantOutline:
             return AssistantOutline(
-                created_at=self._at(row, 0), metadata=_decoded(wire.METADATA, row[_TEXT + 1])
+                created_at=self._moment(created_at),  # type: ignore[arg-type] # never null
+                metadata=_decoded(wire.METADATA, metadata),
+                parts=() if parts is None else wire.PARTS.decode(parts),
             )
 
-        return self._checked("message", row[_TEXT], row[_INTEGER], build)
+        return self._checked("message", identity, schema_version, build)
 
     def member(self, row: Sequence[Any]) -> RangeMember:
         """Build a message of a range, without its body."""
@@ -267,6 +274,24 @@ def first_text(row: Sequence[Any]) -> str:
 def first_moment(row: Sequence[Any]) -> Any:  # noqa: ANN401 - as the database gives it
     """Give the moment that a row of kind `clock` holds."""
     return row[_MOMENT]
+
+
+def extras(row: Sequence[Any]) -> Sequence[Any]:
+    """Give what stands behind the lanes."""
+    return row[_EXTRA:]
+
+
+def widened(row: Sequence[Any], widths: Widths) -> Sequence[Any]:
+    """Give a union's row with all its lanes, those that the union left out empty."""
+    if widths == FULL:
+        return row
+    wide: list[Any] = [row[0]]
+    start = 1
+    for width, full in zip(widths, FULL, strict=True):
+        wide += row[start : start + width]
+        wide += [None] * (full - width)
+        start += width
+    return wide
 
 
 def _decoded(codec: wire.Codec[T], text: str | None) -> T | None:

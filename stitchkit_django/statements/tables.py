@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stitchkit_django.models import AdmissionReceipt, Conversation, Message, Run
-from stitchkit_django.statements.rows import LANES, Lanes
+from stitchkit_django.statements.rows import FULL, LANES, Lanes, Widths
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,6 +21,15 @@ class Statement(NamedTuple):
 
     sql: str
     parameters: Sequence[Any]
+    widths: Widths = FULL
+    """Of the rows that it gives, where it is a union."""
+
+
+class Union(NamedTuple):
+    """The SQL of a union, and how wide its rows are."""
+
+    sql: str
+    widths: Widths
 
 
 class Piece(NamedTuple):
@@ -34,6 +43,8 @@ class Piece(NamedTuple):
     """Which column goes to which lane."""
     body: str
     """From FROM to the end. `{{marks}}` is filled with as many parameters as a call has ids."""
+    extras: tuple[str, ...] = ()
+    """More columns, as templates, behind the lanes: only of a piece that stands alone."""
 
 
 class Table:
@@ -48,6 +59,9 @@ class Table:
         self._declared = name if alias is None else f"{name} AS {quote(alias)}"
         self._bare = {
             field.attname: quote(str(field.column)) for field in model._meta.concrete_fields
+        }
+        self._types = {
+            field.attname: field.db_type(connection) for field in model._meta.concrete_fields
         }
         qualifier = name if alias is None else quote(alias)
         self._qualified = {field: f"{qualifier}.{column}" for field, column in self._bare.items()}
@@ -67,6 +81,10 @@ class Table:
         """Give columns as INSERT and RETURNING list them."""
         return ", ".join(self._bare[field] for field in fields)
 
+    def casts(self, fields: Iterable[str]) -> str:
+        """Give a parameter for each column, of the column's type: a SELECT list infers none."""
+        return ", ".join(f"CAST(%s AS {self._types[field]})" for field in fields)
+
     def assignments(self, fields: Iterable[str]) -> str:
         """Give columns as SET lists them, each with a parameter."""
         return ", ".join(f"{self._bare[field]} = %s" for field in fields)
@@ -82,6 +100,7 @@ class Tables:
             "head": Table(connection, Conversation),
             "run": Table(connection, Run),
             "absorbed": Table(connection, Run, "absorbed"),
+            "queued": Table(connection, Run, "queued"),
             "receipt": Table(connection, AdmissionReceipt),
             "message": Table(connection, Message),
         }
@@ -94,30 +113,43 @@ class Tables:
         """Fill the names into a template."""
         return " ".join(template.format(**self.names).split())
 
-    def union(self, *pieces: Piece) -> str:
-        """Build one statement that reads all pieces, at one moment."""
-        return " UNION ALL ".join(self.select(piece) for piece in pieces)
+    def union(self, *pieces: Piece, clock: bool = False, full: bool = False) -> Union:
+        """Build one statement that reads all pieces, at one moment.
 
-    def select(self, piece: Piece) -> str:
-        """Build one SELECT of a union."""
-        table = self.names[piece.table]
-        selected = [f"'{piece.kind}'"]
-        for lane, width in LANES.items():
-            fields: Sequence[str] = getattr(piece.lanes, lane)
-            selected += [getattr(table, field) for field in fields]
-            selected += [self.dialect.nulls[lane]] * (width - len(fields))
-        return self._bounded(f"SELECT {', '.join(selected)} {self.sql(piece.body)}")
+        Its rows are no wider than they must be, since a database parses what pads them, unless it
+        reads so many that widening them afterwards would cost more.
 
-    def clock(self) -> str:
-        """Build the SELECT that reads the moment, as a piece of a union."""
-        selected = ["'clock'"]
-        for lane, width in LANES.items():
-            selected += [self.dialect.nulls[lane]] * width
-        if self.dialect.clock is not None:
-            selected[1 + sum(LANES.values()) - LANES["moment"]] = self.dialect.clock
+        Args:
+            pieces: what is read, in this order.
+            clock: whether a row of kind `clock` with the moment comes first.
+            full: whether the rows have all lanes.
+        """
+        if full:
+            return Union(" UNION ALL ".join(map(self.select, pieces)), FULL)
+        widths = [max(len(piece.lanes[lane]) for piece in pieces) for lane in range(len(LANES))]
+        if clock:
+            widths[-1] = max(widths[-1], 1)
+        selects = [self._clock(widths)] if clock else []
+        selects += [self.select(piece, widths) for piece in pieces]
+        return Union(" UNION ALL ".join(selects), tuple(widths))
+
+    def select(self, piece: Piece, widths: Sequence[int] = FULL) -> str:
+        """Build one SELECT, its lanes filled up to their widths."""
+        columns = [
+            [getattr(self.names[piece.table], field) for field in fields] for fields in piece.lanes
+        ]
+        selected = [f"'{piece.kind}'", *self._padded(columns, widths)]
+        selected += [self.sql(extra) for extra in piece.extras]
+        select = f"SELECT {', '.join(selected)} {self.sql(piece.body)}"
+        # In a union, ORDER BY and LIMIT would be the whole union's: they go into a subquery.
+        return f"SELECT * FROM ({select}) AS bounded" if " LIMIT " in piece.body else select
+
+    def _clock(self, widths: Sequence[int]) -> str:
+        columns: list[list[str]] = [[], [], [], [self.dialect.clock]]
+        selected = ["'clock'", *self._padded(columns, widths)]
         return f"SELECT {', '.join(selected)}"
 
-    @staticmethod
-    def _bounded(select: str) -> str:
-        # In a union, ORDER BY and LIMIT would be the whole union's: they go into a subquery.
-        return f"SELECT * FROM ({select}) AS bounded" if " LIMIT " in select else select
+    def _padded(self, columns: Sequence[Sequence[str]], widths: Sequence[int]) -> Iterable[str]:
+        for lane, width, filled in zip(LANES, widths, columns, strict=True):
+            yield from filled
+            yield from [self.dialect.nulls[lane]] * (width - len(filled))

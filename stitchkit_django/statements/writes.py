@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stitchkit_django.core import wire
-from stitchkit_django.core.driver import LeaseWrite
+from stitchkit_django.core.driver import InsertMessage, LeaseWrite, PlacedMessage, UpdateMessage
 from stitchkit_django.core.records import SCHEMA_VERSION
 from stitchkit_django.statements.reads import marks
 from stitchkit_django.statements.tables import Statement
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from stitchkit_django.core import records
     from stitchkit_django.core.driver import (
         Place,
-        PlacedMessage,
         ReplaceRange,
         RunGuard,
         RunWrite,
+        WriteSet,
     )
-    from stitchkit_django.statements.tables import Tables
+    from stitchkit_django.statements.tables import Table, Tables
 
 _RUN_CHANGES: Final = (
     "input_message_ids",
@@ -81,6 +81,26 @@ _RANGE: Final = (
 )
 
 
+class Following(NamedTuple):
+    """A write that follows the guarded ones."""
+
+    sql: str
+    """Alone, after the head has been written."""
+    combined: str
+    """As a part of a combined write: it happens if the head is written there."""
+    parameters: Sequence[Any]
+    """The same for both."""
+
+
+class _Texts(NamedTuple):
+    alone: str
+    combined: str
+
+
+# In a combined write the head is the last of the guarded parts.
+_IF_HEAD: Final = "EXISTS (SELECT 1 FROM guarded_0)"
+
+
 class WriteStatements:
     """The writes of one database alias; each method gives a statement."""
 
@@ -89,22 +109,18 @@ class WriteStatements:
         self._dialect = tables.dialect
         self._moment = tables.dialect.adapted
         self._build_runs(tables)
-        head, message, receipt = tables["head"], tables["message"], tables["receipt"]
+        head, message = tables["head"], tables["message"]
         self._update_head = tables.sql(
             f"UPDATE {{head}} SET {head.assignments(_HEAD)} "
             "WHERE {head.conversation_id} = %s AND {head.version} = %s"
         )
-        self._insert_receipt = (
-            f"INSERT INTO {receipt} ({receipt.columns(_RECEIPT)}) VALUES ({marks(_RECEIPT)})"
-        )
-        inserted = _MESSAGE_BEGINNING + _MESSAGE_CHANGES + _ARCHIVED
-        self._insert_message = (
-            f"INSERT INTO {message} ({message.columns(inserted)}) VALUES ({marks(inserted)})"
-        )
+        self._insert_receipt = _insert(tables["receipt"], _RECEIPT)
+        self._insert_message = _insert(message, _MESSAGE_BEGINNING + _MESSAGE_CHANGES + _ARCHIVED)
         one_message = "WHERE {message.conversation_id} = %s AND {message.message_id} = %s"
-        self._update_message = tables.sql(
+        update_message = tables.sql(
             f"UPDATE {{message}} SET {message.assignments(_MESSAGE_CHANGES)} {one_message}"
         )
+        self._update_message = _Texts(update_message, f"{update_message} AND {_IF_HEAD}")
         self._move_message = tables.sql(
             f"UPDATE {{message}} SET {message.assignments(['turn', 'slot'])} {one_message} "
             "AND {message.active} = 1"
@@ -119,8 +135,7 @@ class WriteStatements:
 
     def _build_runs(self, tables: Tables) -> None:
         run, same = tables["run"], tables.dialect.is_same
-        inserted = _RUN_BEGINNING + _RUN_CHANGES + _RUN_LEASE
-        self._insert_run = f"INSERT INTO {run} ({run.columns(inserted)}) VALUES ({marks(inserted)})"
+        self._insert_run = _insert(run, _RUN_BEGINNING + _RUN_CHANGES + _RUN_LEASE)
         expires = run.columns(["lease_expires_at"])
         leases = {
             LeaseWrite.KEEP: "",
@@ -156,13 +171,66 @@ class WriteStatements:
             "AND {run.owner_id} = %s AND {run.fencing_token} = %s"
         )
 
+    def guarded(self, changes: WriteSet) -> list[Statement]:
+        """Give the writes that tell whether all is as it was read: guarded runs, then the head.
+
+        Each changes one row, or none where its run or the head has moved.
+        """
+        version = changes.expected_version
+        statements = [
+            self.update_run(write, write.guard, version)
+            for write in changes.runs
+            if write.guard is not None
+        ]
+        return [*statements, self.update_head(changes.head, version)]
+
+    def following(self, changes: WriteSet) -> list[Following]:
+        """Give the writes that follow the guarded ones: new runs, the receipt, single messages."""
+        statements = [
+            self.insert_run(write.run, write.answer)
+            for write in changes.runs
+            if write.guard is None
+        ]
+        if changes.receipt is not None:
+            statements.append(self.insert_receipt(changes.receipt))
+        for mutation in changes.history:
+            if isinstance(mutation, InsertMessage):
+                placed = PlacedMessage(message=mutation.message, place=mutation.place)
+                statements.append(self.insert_message(placed))
+            elif isinstance(mutation, UpdateMessage):
+                statements.append(self.update_message(mutation.message))
+        return statements
+
+    def combined(self, changes: WriteSet) -> Statement:
+        """Combine the guarded writes and those that follow into one statement.
+
+        It gives one row: 1, or 0 when the head or a guarded run was not as it was read. Each part
+        hangs on the one before it: the head on the guarded runs, all else on the head. The parts
+        see the tables as they were before the statement, so what must follow another write to the
+        same rows (a summary after the range that it replaces) is not among them.
+        """
+        parts: list[str] = []
+        values: list[object] = []
+        condition = ""
+        guarded = self.guarded(changes)
+        for number, statement in enumerate(guarded, 1 - len(guarded)):
+            # The last, number 0, is the head.
+            name = f"guarded_{-number}"
+            parts.append(f"{name} AS ({statement.sql}{condition} RETURNING 1)")
+            values += statement.parameters
+            condition = f" AND EXISTS (SELECT 1 FROM {name})"
+        for number, following in enumerate(self.following(changes)):
+            parts.append(f"following_{number} AS ({following.combined})")
+            values += following.parameters
+        return Statement(f"WITH {', '.join(parts)} SELECT COUNT(*) FROM guarded_0", values)
+
     def update_head(self, head: records.Head, expected_version: int) -> Statement:
         """Swap the head's version; no row where it has moved."""
         values = (head.version, self._moment(head.updated_at), self._moment(head.purged_at))
         key = (head.conversation_id, expected_version)
         return Statement(self._update_head, (*values, *key))
 
-    def insert_run(self, run: records.Run, answer: records.Message | None) -> Statement:
+    def insert_run(self, run: records.Run, answer: records.Message | None) -> Following:
         """Insert a run, with its answer if it has ended."""
         beginning = (
             run.conversation_id,
@@ -173,7 +241,7 @@ class WriteStatements:
             self._moment(run.created_at),
         )
         values = (*beginning, *self._run_changes(run, answer), *self._lease(run))
-        return Statement(self._insert_run, values)
+        return Following(*self._insert_run, values)
 
     def update_run(self, write: RunWrite, guard: RunGuard, expected_version: int) -> Statement:
         """Change a run; no row where it, or the head, is not as it was read."""
@@ -201,7 +269,7 @@ class WriteStatements:
         owner = (str(expected.state), expected.owner_id, expected.fencing_token)
         return Statement(self._renew, (*self._lease(renewed), *key, *owner))
 
-    def insert_receipt(self, receipt: records.AdmissionReceipt) -> Statement:
+    def insert_receipt(self, receipt: records.AdmissionReceipt) -> Following:
         """Insert a receipt."""
         values = (
             receipt.conversation_id,
@@ -213,9 +281,9 @@ class WriteStatements:
             receipt.assistant_message_id,
             self._moment(receipt.created_at),
         )
-        return Statement(self._insert_receipt, values)
+        return Following(*self._insert_receipt, values)
 
-    def insert_message(self, placed: PlacedMessage) -> Statement:
+    def insert_message(self, placed: PlacedMessage) -> Following:
         """Insert a message."""
         message = placed.message
         beginning = (
@@ -229,12 +297,12 @@ class WriteStatements:
         )
         archived = (self._moment(placed.archived_at), placed.replaced_by)
         values = (*beginning, *self._message_changes(message), *archived)
-        return Statement(self._insert_message, values)
+        return Following(*self._insert_message, values)
 
-    def update_message(self, message: records.Message) -> Statement:
+    def update_message(self, message: records.Message) -> Following:
         """Change a message."""
         key = (message.conversation_id, message.id)
-        return Statement(self._update_message, (*self._message_changes(message), *key))
+        return Following(*self._update_message, (*self._message_changes(message), *key))
 
     def move_message(self, conversation_id: str, identity: str, place: Place) -> Statement:
         """Give an active message another place."""
@@ -287,3 +355,11 @@ class WriteStatements:
     def _guarded(self, run: records.Run, guard: RunGuard) -> tuple[object, ...]:
         key = (run.conversation_id, run.id)
         return (*key, guard.revision, guard.owner_id, guard.fencing_token)
+
+
+def _insert(table: Table, fields: Sequence[str]) -> _Texts:
+    into = f"INSERT INTO {table} ({table.columns(fields)})"
+    return _Texts(
+        alone=f"{into} VALUES ({marks(fields)})",
+        combined=f"{into} SELECT {table.casts(fields)} WHERE {_IF_HEAD}",
+    )
