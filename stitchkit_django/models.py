@@ -46,9 +46,11 @@ _ACTIVE = Q(state__in=_one_of(ACTIVE_STATES))
 _ACQUIRED = Q(state__in=_one_of(ACQUIRED_STATES))
 
 
+# In the constraints `IS NOT NULL` is said outright beside each comparison with a nullable column:
+# with a null a bare comparison is unknown, and a check constraint accepts what is unknown.
+
+
 def _endings() -> Q:
-    # Both directions. `IS NOT NULL` is said outright: with a null reason a bare IN is unknown,
-    # and a check constraint accepts what is unknown.
     active = _ACTIVE & Q(terminal_reason__isnull=True, ended_at__isnull=True)
     ended = Q(terminal_reason__isnull=False, ended_at__isnull=False)
     states = sorted({ending.state for ending in ENDINGS.values()})
@@ -165,12 +167,16 @@ class Run(models.Model):
             ),
             CheckConstraint(
                 condition=Q(lease_seconds__isnull=True, lease_expires_at__isnull=True)
-                | (_ACQUIRED & Q(lease_seconds__gt=0, lease_expires_at__isnull=False)),
+                | (
+                    _ACQUIRED
+                    & Q(lease_seconds__isnull=False, lease_seconds__gt=0)
+                    & Q(lease_expires_at__isnull=False)
+                ),
                 name="stitchkit_run_lease",
             ),
             CheckConstraint(
                 condition=Q(fencing_token__isnull=True, acquired_at__isnull=True)
-                | Q(fencing_token__gte=1, acquired_at__isnull=False),
+                | Q(fencing_token__isnull=False, fencing_token__gte=1, acquired_at__isnull=False),
                 name="stitchkit_run_fence",
             ),
             CheckConstraint(
