@@ -27,6 +27,8 @@ class Conf(msgspec.Struct, frozen=True, kw_only=True):
     """Levels of dict and list in one JSON value."""
     archive_compacted: bool = True
     """Keep messages that a summary has replaced; False deletes them."""
+    publishers: tuple[str, ...] = ()
+    """Dotted paths of callables that are given each event after its commit."""
 
     @property
     def limits(self) -> Limits:

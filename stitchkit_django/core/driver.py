@@ -180,6 +180,8 @@ class ReplaceRange(Record, frozen=True, kw_only=True, tag=True):
     last: Place
     summary: Message
     """Gets the first place."""
+    replaced_ids: tuple[str, ...]
+    """Of the messages that make room, in causal order."""
     archive: bool
     """Keep the replaced messages as archived ones; else they are deleted."""
     moment: datetime

@@ -437,6 +437,7 @@ def _compact(facts: Facts, request: CompactHistory) -> WriteSet | Outcome:
         first=members[0].place,
         last=members[-1].place,
         summary=summary,
+        replaced_ids=tuple(member.id for member in members),
         archive=request.archive,
         moment=moment,
     )

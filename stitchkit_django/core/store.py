@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from stitchkit_django.core import reducer, values
+from stitchkit_django.core.announcement import event_of
 from stitchkit_django.core.driver import WriteSet
 from stitchkit_django.core.errors import StoreUnavailableError, shown
 from stitchkit_django.core.lifecycle import MessageRole, RecoveryAction, TerminalReason
@@ -36,9 +39,15 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from stitchkit_django.core.driver import Driver, Transaction
+    from stitchkit_django.core.events import Event
     from stitchkit_django.core.parts import Part
     from stitchkit_django.core.usage import Usage
     from stitchkit_django.core.values import JSONValue
+
+logger = logging.getLogger("stitchkit_django.store")
+
+Publisher: TypeAlias = "Callable[[Event], object]"
+"""Whatever wants to know of events; what it returns is not looked at."""
 
 WRITE_ATTEMPTS: Final = 3
 """How often an operation is decided anew, under one lock, when its write finds rows moved."""
@@ -64,6 +73,7 @@ class AgentStore(StoreReads):
         *,
         limits: Limits | None = None,
         archive_compacted: bool = True,
+        publishers: Sequence[Publisher] = (),
         new_id: Callable[[], str] = new_identifier,
     ) -> None:
         """Build a store over a driver.
@@ -73,11 +83,14 @@ class AgentStore(StoreReads):
             limits: of one message; by default 1 MiB and 100 levels.
             archive_compacted: keep the messages that a summary replaces as archived rows; False
                 deletes them.
+            publishers: called with each event once its transaction has committed, at most once
+                and in this order; one that raises is logged and keeps nothing from the others.
             new_id: makes the ids that a caller doesn't give.
         """
         self._driver = driver
         self._limits = Limits() if limits is None else limits
         self._archive_compacted = archive_compacted
+        self._publishers = tuple(publishers)
         self._new_id = new_id
 
     def accept_input(  # noqa: PLR0913 - the contract's arguments
@@ -474,13 +487,34 @@ class AgentStore(StoreReads):
                 if not isinstance(decision, WriteSet):
                     return decision
                 if transaction.write(decision):
+                    self._announce(transaction, decision)
                     return reducer.applied(decision)
             raise _never_won(request)
 
         return self._driver.transaction(work)
 
+    def _announce(self, transaction: Transaction, changes: WriteSet) -> None:
+        event = event_of(changes) if self._publishers else None
+        if event is not None:
+            for publisher in self._publishers:
+                # One callback each, so that a driver can't let one keep the next from its event.
+                transaction.after_commit(partial(_publish, publisher, event))
+
     def _given_or_new(self, identifier: str | None) -> str:
         return self._new_id() if identifier is None else identifier
+
+
+def _publish(publisher: Publisher, event: Event) -> None:
+    try:
+        publisher(event)
+    except Exception:
+        # The commit stands, whatever a publisher makes of it.
+        logger.exception(
+            "publisher %r failed on event %s",
+            publisher,
+            event.id,
+            extra={"conversation_id": event.conversation_id, "event_id": event.id},
+        )
 
 
 def _run_outcome(outcome: Outcome) -> Applied | Conflict | NotFound:
