@@ -1,0 +1,1 @@
+"""The demo: one conversation, walked through and checked; the site needs none of it."""

@@ -1,0 +1,1 @@
+"""The example's own tests, which `manage.py test` runs."""
