@@ -19,14 +19,20 @@ from stitchkit_django.core.driver import (
     PlacedMessage,
     RunFacts,
     RunScan,
+    UnreadableRun,
 )
-from stitchkit_django.core.errors import StoreUnavailableError
+from stitchkit_django.core.errors import (
+    CorruptRecordError,
+    StoreUnavailableError,
+    UnsupportedSchemaVersionError,
+)
 from stitchkit_django.statements import Statements
 from stitchkit_django.statements.rows import (
     RowReader,
     extras,
     first_text,
     scanned_run,
+    surrogate_key,
 )
 from stitchkit_django.transaction import DjangoTransaction, Found, changed, fetched
 
@@ -137,7 +143,15 @@ class DjangoDriver:
     def renew(self, expected: records.Run, renewed: records.Run) -> bool:
         """Write the lease of the renewed run, if state, owner and fence are as expected."""
         statement = self._sql.writes.renew(expected, renewed)
-        return self._tried(lambda: changed(self.using, statement)) == 1
+
+        def attempt() -> int:
+            if not connections[self.using].in_atomic_block:
+                return changed(self.using, statement)
+            # In a caller's transaction a failure takes the lease back, and nothing of the caller's.
+            with transaction.atomic(using=self.using):
+                return changed(self.using, statement)
+
+        return self._tried(attempt) == 1
 
     def rows(self, conversation_id: str) -> ConversationRows | None:
         """Read all rows of a conversation, archived ones too; None when it has no head."""
@@ -167,8 +181,15 @@ class DjangoDriver:
 
     def _scan(self, statement: Statement) -> RunScan:
         found = self._read("", statement)
-        runs = [scanned_run(self._sql.dialect, row) for row in found.of("run")]
-        return RunScan(moment=found.moment(), runs=tuple(sorted(runs, key=_key)))
+        runs: list[ports.KeyedRun] = []
+        unreadable: UnreadableRun | None = None
+        for row in sorted(found.of("run"), key=surrogate_key):
+            try:
+                runs.append(scanned_run(self._sql.dialect, row))
+            except (CorruptRecordError, UnsupportedSchemaVersionError) as error:
+                unreadable = UnreadableRun(surrogate_key(row), error)
+                break
+        return RunScan(moment=found.moment(), runs=tuple(runs), unreadable=unreadable)
 
     def _tried(self, attempt: Callable[[], T]) -> T:
         connection = connections[self.using]
@@ -181,11 +202,14 @@ class DjangoDriver:
                 self._check_autocommit(on=connection.get_autocommit())
                 return attempt()
             except Error as error:
-                # A broken connection would refuse the caller's own next try, too.
-                connection.close_if_unusable_or_obsolete()
+                transient = self._sql.dialect.is_transient(error)
+                if not transient and connection.errors_occurred and not connection.is_usable():
+                    # A broken connection would refuse the caller's next try, too. A whole one
+                    # stays, with what the caller has set or locked for its session.
+                    connection.close()
                 tries += 1
                 given_up = tries >= RETRY_LEAST and time.monotonic() >= deadline
-                if given_up or not self._sql.dialect.is_transient(error):
+                if given_up or not transient:
                     msg = f"the database failed ({tries} tries): {error}"
                     raise StoreUnavailableError(msg) from error
             longest = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2**tries)
@@ -215,7 +239,3 @@ def _turn(run: records.Run) -> int:
 
 def _place(placed: PlacedMessage) -> ports.Place:
     return placed.place
-
-
-def _key(keyed: ports.KeyedRun) -> int:
-    return keyed.key

@@ -161,8 +161,11 @@ class Run(models.Model):
             CheckConstraint(condition=_endings(), name="stitchkit_run_end"),
             CheckConstraint(
                 condition=(_ACQUIRED & Q(owner_id__isnull=False, fencing_token__isnull=False))
-                | (Q(state__in=[RunState.QUEUED, RunState.ABANDONED]) & Q(owner_id__isnull=True))
-                | ~Q(state__in=_one_of([*ACQUIRED_STATES, RunState.QUEUED, RunState.ABANDONED])),
+                | (~_ACQUIRED & Q(owner_id__isnull=True))
+                | (
+                    ~Q(state__in=_one_of([*ACQUIRED_STATES, RunState.QUEUED, RunState.ABANDONED]))
+                    & Q(absorbed_into_run_id__isnull=True)
+                ),
                 name="stitchkit_run_owner",
             ),
             CheckConstraint(

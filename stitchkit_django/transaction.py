@@ -34,8 +34,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-IDS_A_STATEMENT: Final = 900
-"""Fewer than SQLite's lowest limit of variables."""
+IDS_A_STATEMENT: Final = 300
+"""Fewer than SQLite's lowest limits of variables and of terms."""
+MOST_COMBINED: Final = 8
+"""Guarded runs in one statement; each is a part of it, and many parts take long to plan."""
 
 
 class DjangoTransaction:
@@ -62,12 +64,10 @@ class DjangoTransaction:
     def write(self, changes: ports.WriteSet) -> bool:
         """Write all, or nothing when the head or a guarded run has moved."""
         guarded = [(one, one.guard) for one in changes.runs if one.guard is not None]
-        if len(guarded) > 1:
+        if len(guarded) > 1 and not self._are_as_read(guarded):
             # The first could be written before the second is found to have moved.
-            count = self._sql.writes.count_guarded([(one.run, guard) for one, guard in guarded])
-            if self._fetched(count)[0][0] != len(guarded):
-                return False
-        combines = self._sql.dialect.combines_writes
+            return False
+        combines = self._sql.dialect.combines_writes and len(guarded) <= MOST_COMBINED
         if not (self._write_at_once(changes) if combines else self._write_in_turn(changes)):
             return False
         self.made_head_in_vain = False
@@ -153,9 +153,15 @@ class DjangoTransaction:
         )
         if not wanted.other_run_ids:
             return facts
-        statement = self._sql.reads.others(wanted.conversation_id, wanted.other_run_ids)
-        found = Found(reader, self._fetched(statement), statement.widths)
-        return replace(facts, others=found.runs("other"), answered=found.texts("answered"))
+        others: list[records.Run] = []
+        answered: set[str] = set()
+        for start in range(0, len(wanted.other_run_ids), IDS_A_STATEMENT):
+            some = wanted.other_run_ids[start : start + IDS_A_STATEMENT]
+            statement = self._sql.reads.others(wanted.conversation_id, some)
+            found = Found(reader, self._fetched(statement), statement.widths)
+            others += found.runs("other")
+            answered |= found.texts("answered")
+        return replace(facts, others=tuple(others), answered=frozenset(answered))
 
     def _facts(self, head: records.Head, wanted: ports.ReadSet) -> Facts:
         reader = RowReader(self._sql.dialect, wanted.conversation_id)
@@ -195,6 +201,13 @@ class DjangoTransaction:
             count = self._sql.reads.count_between(where, first, last, len(named) + 1)
             between = self._fetched(count)[0][0]
         return replace(facts, members=tuple(members), between=between)
+
+    def _are_as_read(self, guarded: Sequence[tuple[ports.RunWrite, ports.RunGuard]]) -> bool:
+        for start in range(0, len(guarded), IDS_A_STATEMENT):
+            some = [(one.run, guard) for one, guard in guarded[start : start + IDS_A_STATEMENT]]
+            if self._fetched(self._sql.writes.count_guarded(some))[0][0] != len(some):
+                return False
+        return True
 
     def _write_at_once(self, changes: ports.WriteSet) -> bool:
         count: int = self._fetched(self._sql.writes.combined(changes))[0][0]

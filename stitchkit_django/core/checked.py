@@ -45,6 +45,18 @@ def check_type(record: msgspec.Struct, kind: type, *fields: str) -> None:
     check_is(record, kind, *(field for field in fields if getattr(record, field) is not None))
 
 
+def check_tuple(record: msgspec.Struct, kind: type, field: str) -> None:
+    """Make a field a tuple of records of a kind."""
+    value = getattr(record, field)
+    if not isinstance(value, tuple | list):
+        raise InvalidValueError(f"$.{field}", f"{shown(value)} is not a sequence")
+    for index, item in enumerate(value):
+        if not isinstance(item, kind):
+            reason = f"{shown(item)} is not a {kind.__name__}"
+            raise InvalidValueError(f"$.{field}[{index}]", reason)
+    set_field(record, field, value if type(value) is tuple else tuple(value))
+
+
 def check_together(record: msgspec.Struct, field: str, *, needed: bool, when: str) -> None:
     """Check that a field is set exactly in one case, which `when` names."""
     value = getattr(record, field)

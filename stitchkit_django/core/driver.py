@@ -25,6 +25,8 @@ from stitchkit_django.core.values import JSONValue
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from stitchkit_django.core.errors import CorruptRecordError, UnsupportedSchemaVersionError
+
 T = TypeVar("T")
 
 LAST_SLOT: Final = 2**31 - 1
@@ -52,6 +54,14 @@ class PlacedMessage(Record, frozen=True, kw_only=True):
 # ---------------------------------------------------------------- what is read
 
 
+class AssistantWanted(StrEnum):
+    """How much of a run's assistant message an operation needs."""
+
+    OUTLINE = "outline"
+    """All but its parts."""
+    WHOLE = "whole"
+
+
 class ReadSet(Record, frozen=True, kw_only=True):
     """Which rows an operation needs; each is found by an index."""
 
@@ -62,8 +72,8 @@ class ReadSet(Record, frozen=True, kw_only=True):
     """The receipt of this key, its run, and the run that absorbed that one."""
     run_id: str | None = None
     """The run that the operation is about."""
-    partial: bool = False
-    """What that run's assistant message says so far; its outline is always read."""
+    assistant: AssistantWanted | None = None
+    """That run's assistant message."""
     other_run_ids: tuple[str, ...] = ()
     """More runs, and which of them have an assistant message."""
     first_active: bool = False
@@ -128,16 +138,6 @@ class Facts(Record, frozen=True, kw_only=True):
 # ---------------------------------------------------------------- what is written
 
 
-class LeaseWrite(StrEnum):
-    """What a write does to a run's lease, which renewals move without the head's lock."""
-
-    KEEP = "keep"
-    SET = "set"
-    """Both fields as the run has them, None included."""
-    EXTEND = "extend"
-    """The later end of the stored one and the run's; a run without a lease gets none."""
-
-
 class RunGuard(Record, frozen=True, kw_only=True):
     """What a run must still be for its write to happen: as it was read."""
 
@@ -155,7 +155,8 @@ class RunWrite(Record, frozen=True, kw_only=True):
     run: Run
     guard: RunGuard | None = None
     """None: the run is new."""
-    lease: LeaseWrite = LeaseWrite.KEEP
+    lease: bool = False
+    """Whether its lease is written too, which renewals move without the head's lock."""
     answer: Message | None = None
     """To retain with the run, when this write ends it."""
 
@@ -256,11 +257,20 @@ class KeyedRun(NamedTuple):
     run: Run
 
 
+class UnreadableRun(NamedTuple):
+    """A run whose row is refused, and the surrogate key behind which a scan goes on."""
+
+    key: int
+    error: CorruptRecordError | UnsupportedSchemaVersionError
+
+
 class RunScan(Record, frozen=True, kw_only=True):
     """A page of runs of all conversations, by surrogate key."""
 
     moment: datetime
     runs: tuple[KeyedRun, ...] = ()
+    unreadable: UnreadableRun | None = None
+    """The first run that can't be read: the page ends before it."""
 
 
 class ConversationRows(Record, frozen=True, kw_only=True):

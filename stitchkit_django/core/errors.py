@@ -147,7 +147,10 @@ class CorruptRecordError(StitchkitError):
     Attributes:
         row: which one, as `kind id in conversation id`.
         reason: what is wrong with it.
+        next_cursor: of a scan that met the row: where it goes on behind it.
     """
+
+    next_cursor: str | None = None
 
     def __init__(self, row: str, reason: str) -> None:
         """Name the row and what is wrong with it."""
@@ -162,7 +165,10 @@ class UnsupportedSchemaVersionError(StitchkitError):
     Attributes:
         row: which one, as `kind id in conversation id`.
         schema_version: that it carries.
+        next_cursor: of a scan that met the row: where it goes on behind it.
     """
+
+    next_cursor: str | None = None
 
     def __init__(self, row: str, schema_version: object) -> None:
         """Name the row and the version that it carries."""

@@ -14,6 +14,7 @@ from stitchkit_django.core.checked import Record
 from stitchkit_django.core.driver import (
     ActiveRuns,
     AssistantOutline,
+    AssistantWanted,
     ConversationRows,
     ConversationView,
     DeleteAll,
@@ -21,7 +22,6 @@ from stitchkit_django.core.driver import (
     HistoryMutation,
     InsertMessage,
     KeyedRun,
-    LeaseWrite,
     MessagePage,
     MoveMessages,
     Place,
@@ -36,10 +36,13 @@ from stitchkit_django.core.driver import (
     UpdateMessage,
     WriteSet,
 )
+from stitchkit_django.core.parts import owned_parts
 from stitchkit_django.core.records import AdmissionReceipt, Head, Run, StoredRun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from stitchkit_django.core.records import Message
 
 T = TypeVar("T")
 
@@ -101,7 +104,7 @@ class MemoryDriver:
         found = self._conversations.get(conversation_id)
         if found is None:
             return ConversationView()
-        messages = found.active_messages()
+        messages = list(map(_own_placed, found.active_messages()))
         named = {placed.message.run_id for placed in messages}
         runs = [one.run for one in found.runs.values() if one.run.is_active or one.run.id in named]
         return ConversationView(
@@ -115,7 +118,12 @@ class MemoryDriver:
         found = self._conversations.get(conversation_id)
         if found is None:
             return RunFacts(moment=self._clock())
-        return RunFacts(head=found.head, moment=self._clock(), run=found.runs.get(run_id))
+        stored = found.runs.get(run_id)
+        return RunFacts(
+            head=found.head,
+            moment=self._clock(),
+            run=None if stored is None else _own_stored(stored),
+        )
 
     def active_runs(self, conversation_id: str) -> ActiveRuns:
         """Read the active runs and the head."""
@@ -130,7 +138,7 @@ class MemoryDriver:
         if found is None:
             return MessagePage()
         older = [one for one in found.active_messages() if before is None or one.place < before]
-        return MessagePage(head=found.head, messages=tuple(older[-limit:]))
+        return MessagePage(head=found.head, messages=tuple(map(_own_placed, older[-limit:])))
 
     def scan_active(self, cursor: int, limit: int) -> RunScan:
         """Read `limit` active runs of all conversations whose key is over the cursor."""
@@ -168,10 +176,18 @@ class MemoryDriver:
             return None
         return ConversationRows(
             head=found.head,
-            runs=tuple(sorted(found.runs.values(), key=lambda one: (one.run.turn, one.run.id))),
-            receipts=tuple(receipt for _, receipt in sorted(found.receipts.items())),
+            runs=tuple(
+                map(
+                    _own_stored,
+                    sorted(found.runs.values(), key=lambda one: (one.run.turn, one.run.id)),
+                )
+            ),
+            receipts=tuple(_own_receipt(receipt) for _, receipt in sorted(found.receipts.items())),
             messages=tuple(
-                sorted(found.messages.values(), key=lambda one: (one.place, one.message.id))
+                map(
+                    _own_placed,
+                    sorted(found.messages.values(), key=lambda one: (one.place, one.message.id)),
+                )
             ),
         )
 
@@ -217,11 +233,11 @@ class MemoryTransaction:
         return Facts(
             head=found.head,
             moment=moment,
-            receipt=receipt,
-            receipt_run=receipt_run,
-            absorber=absorber,
+            receipt=receipt and _own_receipt(receipt),
+            receipt_run=receipt_run and _own_stored(receipt_run),
+            absorber=absorber and _own_stored(absorber),
             run=stored.run if stored else None,
-            assistant=_outline(found, stored.run, partial=wanted.partial) if stored else None,
+            assistant=_outline(found, stored.run, wanted.assistant) if stored else None,
             others=tuple(others),
             answered=frozenset(
                 run.id for run in others if run.assistant_message_id in found.messages
@@ -247,7 +263,7 @@ class MemoryTransaction:
             written = self._write_run(written, write)
         receipt = changes.receipt
         if receipt is not None:
-            receipts = {**written.receipts, receipt.idempotency_key: receipt}
+            receipts = {**written.receipts, receipt.idempotency_key: _own_receipt(receipt)}
             written = replace(written, receipts=receipts)
         for mutation in changes.history:
             written = _changed(written, mutation)
@@ -295,10 +311,10 @@ class MemoryTransaction:
             return False
         self.conversations[conversation_id] = _Conversation(
             head=rows.head,
-            runs={stored.run.id: stored for stored in rows.runs},
+            runs={stored.run.id: _own_stored(stored) for stored in rows.runs},
             keys={stored.run.id: self._next_key() for stored in rows.runs},
-            receipts={receipt.idempotency_key: receipt for receipt in rows.receipts},
-            messages={placed.message.id: placed for placed in rows.messages},
+            receipts={one.idempotency_key: _own_receipt(one) for one in rows.receipts},
+            messages={placed.message.id: _own_placed(placed) for placed in rows.messages},
         )
         return True
 
@@ -310,9 +326,15 @@ class MemoryTransaction:
         run, keys = write.run, found.keys
         if write.guard is None:
             keys = {**keys, run.id: self._next_key()}
-        elif write.lease is not LeaseWrite.SET:
-            run = _with_lease(run, found.runs[run.id].run, write.lease)
-        runs = {**found.runs, run.id: StoredRun(run=run, terminal_assistant=write.answer)}
+        elif not write.lease:
+            stored = found.runs[run.id].run
+            run = replace(
+                run,
+                lease_seconds=stored.lease_seconds,
+                lease_expires_at=stored.lease_expires_at,
+            )
+        answer = None if write.answer is None else _own_message(write.answer)
+        runs = {**found.runs, run.id: StoredRun(run=run, terminal_assistant=answer)}
         return replace(found, runs=runs, keys=keys)
 
     def _next_key(self) -> int:
@@ -320,15 +342,17 @@ class MemoryTransaction:
         return self.last_key
 
 
-def _outline(found: _Conversation, run: Run, *, partial: bool) -> AssistantOutline | None:
+def _outline(
+    found: _Conversation, run: Run, wanted: AssistantWanted | None
+) -> AssistantOutline | None:
     placed = found.messages.get(run.assistant_message_id)
-    if placed is None:
+    if placed is None or wanted is None:
         return None
     message = placed.message
     return AssistantOutline(
         created_at=message.created_at,
         metadata=message.metadata,
-        parts=message.parts if partial else (),
+        parts=message.parts if wanted is AssistantWanted.WHOLE else (),
     )
 
 
@@ -385,13 +409,6 @@ def _is_as_expected(run: Run, expected: Run) -> bool:
     )
 
 
-def _with_lease(run: Run, stored: Run, lease: LeaseWrite) -> Run:
-    ends = stored.lease_expires_at
-    if lease is LeaseWrite.EXTEND and ends is not None and run.lease_expires_at is not None:
-        ends = max(ends, run.lease_expires_at)
-    return replace(run, lease_seconds=stored.lease_seconds, lease_expires_at=ends)
-
-
 def _changed(found: _Conversation, mutation: HistoryMutation) -> _Conversation:
     match mutation:
         case InsertMessage():
@@ -434,9 +451,31 @@ def _replaced(found: _Conversation, mutation: ReplaceRange) -> _Conversation:
 
 
 def _with_messages(found: _Conversation, *placed: PlacedMessage) -> _Conversation:
-    return replace(found, messages={**found.messages, **{one.message.id: one for one in placed}})
+    owned = {one.message.id: _own_placed(one) for one in placed}
+    return replace(found, messages={**found.messages, **owned})
 
 
 def _without(rows: dict[str, T], gone: Iterable[str]) -> dict[str, T]:
     absent = set(gone)
     return {key: row for key, row in rows.items() if key not in absent}
+
+
+# A record is frozen, the JSON inside it is not: what comes in and what goes out is copied, so that
+# nobody outside can change what is kept.
+
+
+def _own_message(message: Message) -> Message:
+    return replace(message, parts=owned_parts(message.parts))
+
+
+def _own_placed(placed: PlacedMessage) -> PlacedMessage:
+    return replace(placed, message=_own_message(placed.message))
+
+
+def _own_receipt(receipt: AdmissionReceipt) -> AdmissionReceipt:
+    return replace(receipt, input=_own_message(receipt.input))
+
+
+def _own_stored(stored: StoredRun) -> StoredRun:
+    answer = stored.terminal_assistant
+    return stored if answer is None else replace(stored, terminal_assistant=_own_message(answer))

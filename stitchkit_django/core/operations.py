@@ -19,7 +19,7 @@ from stitchkit_django.core.lifecycle import (
     RecoveryAction,
     TerminalReason,
 )
-from stitchkit_django.core.parts import Part, message_parts
+from stitchkit_django.core.parts import Part, message_parts, owned_parts
 from stitchkit_django.core.records import MAX_DETAIL_CHARACTERS
 from stitchkit_django.core.usage import Usage
 from stitchkit_django.core.values import JSONValue
@@ -60,7 +60,7 @@ class AcceptInput(Record, frozen=True, kw_only=True):
         check(self, values.identifier, "input_message_id", "run_id", "assistant_message_id")
         check(self, values.optional_identifier, "coalesce_into")
         check(self, values.optional_count, "expected_version")
-        set_field(self, "parts", message_parts(MessageRole.USER, self.parts))
+        set_field(self, "parts", owned_parts(message_parts(MessageRole.USER, self.parts)))
         check(self, values.json_object, "metadata")
         if self.coalesce_into is None:
             self._check_distinct()
@@ -221,7 +221,8 @@ class CompactHistory(Record, frozen=True, kw_only=True):
         check(self, values.identifier, "conversation_id", "summary_id")
         check(self, values.count, "expected_version")
         check(self, values.identifiers, "message_ids")
-        set_field(self, "summary_parts", message_parts(MessageRole.SUMMARY, self.summary_parts))
+        parts = owned_parts(message_parts(MessageRole.SUMMARY, self.summary_parts))
+        set_field(self, "summary_parts", parts)
         if not self.message_ids:
             raise InvalidCompactionError(self.message_ids, "name the messages to replace")
         if len(set(self.message_ids)) != len(self.message_ids):
@@ -271,7 +272,8 @@ def absorptions(name: str, value: object) -> tuple[Absorption, ...]:
 
 
 def _check_answer(request: CheckpointRun | CommitTerminal) -> None:
-    set_field(request, "parts", message_parts(MessageRole.ASSISTANT, request.parts))
+    parts = owned_parts(message_parts(MessageRole.ASSISTANT, request.parts))
+    set_field(request, "parts", parts)
     check(request, values.json_object, "metadata")
     check_type(request, Usage, "usage")
 

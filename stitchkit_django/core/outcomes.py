@@ -5,7 +5,15 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import ClassVar, Literal, TypeAlias
 
-from stitchkit_django.core.checked import Record
+from stitchkit_django.core import values
+from stitchkit_django.core.checked import (
+    Record,
+    check,
+    check_is,
+    check_member,
+    check_tuple,
+    check_type,
+)
 from stitchkit_django.core.records import Message, PendingAssistant, Run
 
 
@@ -36,6 +44,13 @@ class Applied(Record, frozen=True, kw_only=True, tag_field="outcome", tag="appli
     pending: PendingAssistant | None = None
     """Of an admission."""
 
+    def __post_init__(self) -> None:
+        """Check each field."""
+        check(self, values.count, "version")
+        check_type(self, Run, "run")
+        check_type(self, Message, "summary", "input")
+        check_type(self, PendingAssistant, "pending")
+
 
 class Duplicate(Record, frozen=True, kw_only=True, tag_field="outcome", tag="duplicate"):
     """The key was known: nothing was written, and this is what the first admission became."""
@@ -53,6 +68,15 @@ class Duplicate(Record, frozen=True, kw_only=True, tag_field="outcome", tag="dup
     same_input: bool
     """False when this request's parts or metadata differ from the canonical message's."""
 
+    def __post_init__(self) -> None:
+        """Check each field."""
+        check(self, values.count, "version")
+        check_is(self, Message, "input")
+        check_is(self, Run, "run")
+        check_type(self, Message, "assistant")
+        check_type(self, PendingAssistant, "pending")
+        check(self, values.flag, "same_input")
+
 
 class Conflict(Record, frozen=True, kw_only=True, tag_field="outcome", tag="conflict"):
     """Something had moved: nothing was written."""
@@ -64,6 +88,13 @@ class Conflict(Record, frozen=True, kw_only=True, tag_field="outcome", tag="conf
     """As it is."""
     runs: tuple[Run, ...] = ()
     """Of a purge: the active runs that stand in its way."""
+
+    def __post_init__(self) -> None:
+        """Check each field."""
+        check_member(self, ConflictReason, "reason")
+        check(self, values.count, "version")
+        check_type(self, Run, "run")
+        check_tuple(self, Run, "runs")
 
 
 class NotFound(Record, frozen=True, kw_only=True, tag_field="outcome", tag="not_found"):

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from stitchkit_django.core import values
 from stitchkit_django.core.checked import Record, check, check_is, check_member, check_type
@@ -239,6 +240,33 @@ def payload(part: Part) -> Iterator[tuple[str, JSONValue]]:
             pass
     if isinstance(part, ToolCallPart | ReasoningPart) and part.provider is not None:
         yield "provider.data", part.provider.data
+
+
+def owned_parts(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """Build anew, and so check and copy, each part that carries JSON.
+
+    A dict inside a part can have been changed since the part was built.
+
+    Raises:
+        InvalidValueError: a part's JSON is none any more; the path names part and place.
+    """
+    return tuple(_owned(index, part) for index, part in enumerate(parts))
+
+
+def _owned(index: int, part: Part) -> Part:
+    try:
+        match part:
+            case ToolCallPart() | ReasoningPart():
+                provider = None if part.provider is None else replace(part.provider)
+                return replace(part, provider=provider)
+            case ToolResultPart():
+                return replace(part)
+            case ProviderPart():
+                return replace(part, envelope=replace(part.envelope))
+            case _:
+                return part
+    except InvalidValueError as error:
+        raise InvalidValueError(f"$.parts[{index}]{error.path[1:]}", error.reason) from error
 
 
 def close_calls(parts: tuple[Part, ...]) -> tuple[Part, ...]:

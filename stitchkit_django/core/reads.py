@@ -125,11 +125,18 @@ class StoreReads:
 
         Raises:
             InvalidValueError: the cursor or the limit is not one of this read.
+            CorruptRecordError: the next run's row contradicts itself; the error's `next_cursor`
+                leads on behind it.
+            UnsupportedSchemaVersionError: likewise, this release can't read the row.
         """
         paging.check_limit(limit)
         page = self._driver.scan_active(paging.recoverable_key(cursor), limit + 1)
+        if page.unreadable is not None and not page.runs:
+            # Told once, with the way on: one bad row must not hide the runs behind it.
+            page.unreadable.error.next_cursor = paging.recoverable_cursor(page.unreadable.key)
+            raise page.unreadable.error
         shown = page.runs[:limit]
-        more = len(page.runs) > limit
+        more = len(page.runs) > limit or page.unreadable is not None
         return RecoverablePage(
             moment=page.moment,
             items=tuple([keyed.run for keyed in shown]),

@@ -19,6 +19,7 @@ from stitchkit_django.core.checked import (
     check_is,
     check_member,
     check_together,
+    check_tuple,
     check_type,
     set_field,
 )
@@ -236,9 +237,19 @@ class Snapshot(Document, frozen=True, kw_only=True):
         """Check each field, and that each message has its turn."""
         check(self, values.identifier, "conversation_id")
         check(self, values.count, "version")
+        check_tuple(self, Message, "messages")
+        check_tuple(self, int, "turns")
+        check_tuple(self, Run, "runs")
         if len(self.turns) != len(self.messages):
             reason = f"{len(self.turns)} turns for {len(self.messages)} messages"
             raise InvalidValueError("$.turns", reason)
+        if list(self.turns) != sorted(self.turns):
+            raise InvalidValueError("$.turns", "a later message has an earlier turn")
+        owners = {message.conversation_id for message in self.messages}
+        owners.update(run.conversation_id for run in self.runs)
+        if not owners <= {self.conversation_id}:
+            reason = f"holds messages or runs of {shown(sorted(owners))}"
+            raise InvalidValueError("$.conversation_id", reason)
 
 
 class RunView(Document, frozen=True, kw_only=True):
@@ -270,6 +281,7 @@ class HistoryPage(Document, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Check each field."""
         check(self, values.count, "version")
+        check_tuple(self, Message, "messages")
         check(self, values.optional_text, "before")
 
 
@@ -285,6 +297,7 @@ class RecoverablePage(Document, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Check each field."""
         check(self, values.moment, "moment")
+        check_tuple(self, Run, "items")
         check(self, values.optional_text, "next_cursor")
 
 

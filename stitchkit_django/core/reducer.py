@@ -18,7 +18,6 @@ from stitchkit_django.core.driver import (
     Facts,
     HistoryMutation,
     InsertMessage,
-    LeaseWrite,
     MoveMessages,
     Place,
     ReplaceRange,
@@ -284,7 +283,7 @@ def _acquire(facts: Facts, request: AcquireRun) -> WriteSet | Outcome:
         acquired_at=moment,
     )
     leased = leased_run(acquired, request.lease, moment)
-    return _write(facts, RunWrite(run=leased, guard=_guard(run), lease=LeaseWrite.SET))
+    return _write(facts, RunWrite(run=leased, guard=_guard(run), lease=True))
 
 
 def _checkpoint(facts: Facts, request: CheckpointRun) -> WriteSet | Outcome:
@@ -301,7 +300,8 @@ def _checkpoint(facts: Facts, request: CheckpointRun) -> WriteSet | Outcome:
         metadata=request.metadata,
         moment=moment,
     )
-    write = RunWrite(run=extended_run(kept, moment), guard=_guard(run), lease=LeaseWrite.EXTEND)
+    # A renewal after the read moves the lease alone: judged anew, this write can't shorten it.
+    write = RunWrite(run=extended_run(kept, moment), guard=_lease_guard(run), lease=True)
     return _write(facts, write, _put(facts, run, message))
 
 
@@ -310,7 +310,7 @@ def _interrupt(facts: Facts, request: RequestInterrupt) -> WriteSet | Outcome:
     if not isinstance(run, Run):
         return run
     interrupted = next_run(run, Operation.INTERRUPT, _moment(facts))
-    return _write(facts, RunWrite(run=interrupted, guard=_guard(run)))
+    return _write(facts, RunWrite(run=interrupted, guard=_lease_guard(run)))
 
 
 def _cancel(facts: Facts, request: CancelRun) -> WriteSet | Outcome:
@@ -334,11 +334,11 @@ def _recover(facts: Facts, request: RecoverRun) -> WriteSet | Outcome:
     if requeues and run.is_acquired and not request.replay_safe:
         raise ReplayNotSafeError(run.id)
     # A renewal between the read and this write moves the lease alone: it must stop the write.
-    guard = replace(_guard(run), lease=True, lease_expires_at=run.lease_expires_at)
+    guard = _lease_guard(run)
     if requeues:
         unleased = leased_run(run, None, _moment(facts))
         queued = next_run(unleased, Operation.REQUEUE, _moment(facts), owner_id=None)
-        return _write(facts, RunWrite(run=queued, guard=guard, lease=LeaseWrite.SET))
+        return _write(facts, RunWrite(run=queued, guard=guard, lease=True))
     message = _answer(facts, run, TerminalReason.ABANDONED, _partial(facts), None)
     abandoned = ended_run(
         run,
@@ -347,7 +347,7 @@ def _recover(facts: Facts, request: RecoverRun) -> WriteSet | Outcome:
         owner_id=None,
         terminal_detail=request.detail,
     )
-    write = RunWrite(run=abandoned, guard=guard, lease=LeaseWrite.SET, answer=message)
+    write = RunWrite(run=abandoned, guard=guard, lease=True, answer=message)
     return _write(facts, write, _put(facts, run, message))
 
 
@@ -370,7 +370,7 @@ def _end(facts: Facts, request: CommitTerminal) -> WriteSet | Outcome:
         usage=request.usage or run.usage,
     )
     message = _answer(facts, run, request.reason, request.parts, request.metadata)
-    write = RunWrite(run=ended, guard=_guard(run), lease=LeaseWrite.SET, answer=message)
+    write = RunWrite(run=ended, guard=_guard(run), lease=True, answer=message)
     others = tuple(
         RunWrite(
             run=ended_run(other, TerminalReason.ABSORBED, moment, absorbed_into_run_id=run.id),
@@ -558,6 +558,10 @@ def _put(facts: Facts, run: Run, message: Message) -> HistoryMutation:
 
 def _guard(run: Run) -> RunGuard:
     return RunGuard(revision=run.revision, owner_id=run.owner_id, fencing_token=run.fencing_token)
+
+
+def _lease_guard(run: Run) -> RunGuard:
+    return replace(_guard(run), lease=True, lease_expires_at=run.lease_expires_at)
 
 
 def _write(

@@ -387,7 +387,8 @@ class AgentStore(StoreReads):
             detail: for people; cut to 4,096 characters.
             usage: of the whole run; None keeps what is stored.
             absorb: queued runs that this answer answers too. Each that is still queued with
-                exactly the inputs named ends as absorbed; the others are left to run.
+                exactly the inputs named ends as absorbed; the others are left to run, and so is
+                one that was requeued with a part of an answer, for that stays its own.
 
         Returns:
             `Applied` with the run; `Conflict` (revision; state: it has ended or was requeued;

@@ -101,4 +101,4 @@ def _amount(value: object) -> Decimal:
         raise InvalidValueError("$.amount", f"{shown(value)} has too many digits: {limit}")
     if amount < 0:
         raise InvalidValueError("$.amount", f"{amount} is negative")
-    return amount
+    return amount.copy_abs()  # no negative zero: a database has none

@@ -26,6 +26,9 @@ MAX_IDENTIFIER_CHARACTERS: Final = 255
 MAX_INTEGER_DIGITS: Final = 4_000
 # Deeper values would exhaust the stack of the JSON codec; a store's own limit lies below it.
 DEPTH_CEILING: Final = 500
+# So many values can't stand in a message of the usual limit: each takes a byte and its comma. One
+# list that stands twice in another, and so on, would be endless without a bound.
+NODE_CEILING: Final = 1_000_000
 # Of the databases' bigint.
 MAX_COUNT: Final = 2**63 - 1
 
@@ -217,7 +220,8 @@ def json_value(name: str, value: object) -> JSONValue:
     Args:
         name: of the argument or field, for the message.
         value: dict with str keys, list, str, int, float, bool or None, of exactly these types;
-            numbers finite, integers of at most 4,000 digits, at most 500 levels.
+            numbers finite, integers of at most 4,000 digits, at most 500 levels, at most a million
+            values in all.
 
     Returns:
         The copy, with its surrogate pairs joined.
@@ -227,8 +231,12 @@ def json_value(name: str, value: object) -> JSONValue:
     """
     top: list[JSONValue] = [None]
     pending: list[_Pending] = [(top, 0, value, _Path(None, f"$.{name}"), 0)]
+    nodes = 0
     while pending:
         holder, key, item, place, level = pending.pop()
+        nodes += 1
+        if nodes > NODE_CEILING:
+            raise InvalidValueError(f"$.{name}", f"holds more than {NODE_CEILING} values")
         copy: JSONValue
         if type(item) is dict or type(item) is list:
             if level == DEPTH_CEILING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from stitchkit_django.core.driver import ReadSet
+from stitchkit_django.core.driver import AssistantWanted, ReadSet
 from stitchkit_django.core.operations import (
     AcceptInput,
     AcquireRun,
@@ -25,21 +25,16 @@ def wanted(request: Mutation) -> ReadSet:
         case AcceptInput():
             return _admission_facts(request)
         case AcquireRun():
-            return ReadSet(
-                conversation_id=request.conversation_id, run_id=request.run_id, first_active=True
-            )
-        case CheckpointRun() | RequestInterrupt():
-            return ReadSet(conversation_id=request.conversation_id, run_id=request.run_id)
+            return _run_facts(request, None, first_active=True)
+        case CheckpointRun():
+            return _run_facts(request, AssistantWanted.OUTLINE)
+        case RequestInterrupt():
+            return _run_facts(request, None)
         case CancelRun() | RecoverRun():
-            return ReadSet(
-                conversation_id=request.conversation_id, run_id=request.run_id, partial=True
-            )
+            return _run_facts(request, AssistantWanted.WHOLE)
         case CommitTerminal():
-            return ReadSet(
-                conversation_id=request.conversation_id,
-                run_id=request.run_id,
-                other_run_ids=tuple(dict.fromkeys(one.run_id for one in request.absorb)),
-            )
+            others = tuple(dict.fromkeys(one.run_id for one in request.absorb))
+            return _run_facts(request, AssistantWanted.OUTLINE, other_run_ids=others)
         case CompactHistory():
             return ReadSet(
                 conversation_id=request.conversation_id,
@@ -62,4 +57,25 @@ def _admission_facts(request: AcceptInput) -> ReadSet:
         run_id=request.coalesce_into,
         new_message_ids=message_ids[:1] if joins else message_ids,
         new_run_id=None if joins else request.run_id,
+    )
+
+
+def _run_facts(
+    request: AcquireRun
+    | CheckpointRun
+    | RequestInterrupt
+    | CancelRun
+    | RecoverRun
+    | CommitTerminal,
+    assistant: AssistantWanted | None,
+    *,
+    first_active: bool = False,
+    other_run_ids: tuple[str, ...] = (),
+) -> ReadSet:
+    return ReadSet(
+        conversation_id=request.conversation_id,
+        run_id=request.run_id,
+        assistant=assistant,
+        first_active=first_active,
+        other_run_ids=other_run_ids,
     )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from django.db import connections
 
+from stitchkit_django.core.driver import AssistantWanted
 from stitchkit_django.core.records import SCHEMA_VERSION
 from stitchkit_django.models import Conversation
 from stitchkit_django.statements import rows
@@ -185,8 +186,8 @@ class ReadStatements:
         self._count_between = tables.sql(_COUNT_BETWEEN)
         self._make_head = self._insert_or_lock()
         self._one_run = {
-            (partial, first_active): self._run_facts(partial=partial, first_active=first_active)
-            for partial in (False, True)
+            (assistant, first_active): self._run_facts(assistant, first_active=first_active)
+            for assistant in (None, *AssistantWanted)
             for first_active in (False, True)
         }
         self._unions: dict[tuple[Piece, ...], Union] = {}
@@ -215,7 +216,7 @@ class ReadStatements:
         Behind the lanes: the moment, the assistant message's id, schema version, creation, metadata
         and parts, and the id of the first active run; null what is not wanted or not there.
         """
-        sql = self._one_run[wanted.partial, wanted.first_active]
+        sql = self._one_run[wanted.assistant, wanted.first_active]
         return Statement(sql, (wanted.conversation_id, wanted.run_id))
 
     def facts(self, wanted: ReadSet) -> Statement:
@@ -291,16 +292,16 @@ class ReadStatements:
             parameters += (conversation_id, *keys)
         return Statement(sql, parameters, widths)
 
-    def _run_facts(self, *, partial: bool, first_active: bool) -> str:
-        null = self._dialect.nulls["text"]
-        extras = (
-            self._dialect.clock,
-            *_OUTLINE,
-            "{message.parts}" if partial else null,
-            _FIRST_ACTIVE if first_active else null,
-        )
-        body = f"FROM {{run}} LEFT {_ANSWER} {_RUN_KEY}"
-        return self._tables.select(_RUN._replace(body=body, extras=extras))
+    def _run_facts(self, assistant: AssistantWanted | None, *, first_active: bool) -> str:
+        nulls = self._dialect.nulls
+        extras = [self._dialect.clock]
+        extras += [nulls["text"]] * len(_OUTLINE) if assistant is None else _OUTLINE
+        whole = assistant is AssistantWanted.WHOLE
+        extras.append("{message.parts}" if whole else nulls["text"])
+        extras.append(_FIRST_ACTIVE if first_active else nulls["text"])
+        joined = "" if assistant is None else f"LEFT {_ANSWER}"
+        body = f"FROM {{run}} {joined}{_RUN_KEY}"
+        return self._tables.select(_RUN._replace(body=body, extras=tuple(extras)))
 
     def _locking_select(self) -> str:
         # Compiled by the alias's own compiler, and inside a transaction: outside one, or for

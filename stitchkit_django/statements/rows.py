@@ -259,10 +259,16 @@ class RowReader:
         return f"{what} in conversation {shown(self._conversation_id)}"
 
 
+def surrogate_key(row: Sequence[Any]) -> int:
+    """Give the surrogate key of a run's row."""
+    key: int = row[_INTEGER + 1]
+    return key
+
+
 def scanned_run(dialect: Dialect, row: Sequence[Any]) -> KeyedRun:
     """Build a run of a scan over all conversations, with its surrogate key."""
     reader = RowReader(dialect, row[_TEXT + 10])
-    return KeyedRun(row[_INTEGER + 1], reader.run(row))
+    return KeyedRun(surrogate_key(row), reader.run(row))
 
 
 def first_text(row: Sequence[Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stitchkit_django.core import wire
-from stitchkit_django.core.driver import InsertMessage, LeaseWrite, PlacedMessage, UpdateMessage
+from stitchkit_django.core.driver import InsertMessage, PlacedMessage, UpdateMessage
 from stitchkit_django.core.records import SCHEMA_VERSION
 from stitchkit_django.statements.reads import marks
 from stitchkit_django.statements.tables import Statement
@@ -136,14 +136,7 @@ class WriteStatements:
     def _build_runs(self, tables: Tables) -> None:
         run, same = tables["run"], tables.dialect.is_same
         self._insert_run = _insert(run, _RUN_BEGINNING + _RUN_CHANGES + _RUN_LEASE)
-        expires = run.columns(["lease_expires_at"])
-        leases = {
-            LeaseWrite.KEEP: "",
-            LeaseWrite.SET: f", {run.assignments(_RUN_LEASE)}",
-            # Of the stored end and the new one the later: a renewal may have come in between. A
-            # null (no lease) is not less, and stays.
-            LeaseWrite.EXTEND: f", {expires} = CASE WHEN {expires} < %s THEN %s ELSE {expires} END",
-        }
+        leases = {False: "", True: f", {run.assignments(_RUN_LEASE)}"}
         # As the run was read, and the head too: guarded by the version alone, a worker with a
         # stale fence would still write.
         self._guard = (
@@ -246,11 +239,7 @@ class WriteStatements:
     def update_run(self, write: RunWrite, guard: RunGuard, expected_version: int) -> Statement:
         """Change a run; no row where it, or the head, is not as it was read."""
         run = write.run
-        lease: tuple[object, ...] = ()
-        if write.lease is LeaseWrite.SET:
-            lease = self._lease(run)
-        elif write.lease is LeaseWrite.EXTEND:
-            lease = (self._moment(run.lease_expires_at),) * 2
+        lease = self._lease(run) if write.lease else ()
         guarded = self._guarded(run, guard)
         head = (run.conversation_id, expected_version)
         expires = (self._moment(guard.lease_expires_at),) if guard.lease else ()
