@@ -15,6 +15,8 @@ from stitchkit_django.core import (
     Cost,
     Duplicate,
     NotFound,
+    Outcome,
+    Provenance,
     StitchkitError,
     TextPart,
     Usage,
@@ -73,7 +75,7 @@ def replay(store: AgentStore, conversation_id: str, history: dict[str, Any]) -> 
 def _result(store: AgentStore, conversation_id: str, step: dict[str, Any]) -> dict[str, Any]:
     try:
         method = getattr(store, METHODS[step["op"]])
-        outcome = method(conversation_id, **_arguments(step["op"], step["args"]))
+        outcome: Outcome = method(conversation_id, **_arguments(step["op"], step["args"]))
     except StitchkitError:
         return {"outcome": "error"}
     match outcome:
@@ -84,6 +86,7 @@ def _result(store: AgentStore, conversation_id: str, step: dict[str, Any]) -> di
         case Conflict(reason=ConflictReason.VERSION):
             return {"outcome": "conflict", "actual": outcome.version}
         case Conflict():
+            assert outcome.run is not None
             return {"outcome": "conflict", "actual": outcome.run.revision}
         case Duplicate():
             return {
@@ -104,7 +107,7 @@ def _arguments(op: str, args: dict[str, Any]) -> dict[str, Any]:
         given["message_ids"] = given.pop("replaced_message_ids")
     if "cost" in given:
         amount = Decimal(given.pop("cost"))
-        cost = Cost(amount=amount, currency="USD", provenance="provider-reported")
+        cost = Cost(amount=amount, currency="USD", provenance=Provenance.PROVIDER_REPORTED)
         given["usage"] = Usage(cost=cost)
     if "absorb" in given:
         given["absorb"] = [Absorption(**entry) for entry in given["absorb"]]

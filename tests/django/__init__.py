@@ -1,0 +1,1 @@
+"""The store over Django, on each database."""
