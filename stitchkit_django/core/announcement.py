@@ -56,15 +56,15 @@ def _run_event(changes: WriteSet, run: Run) -> Event:
             message=changes.runs[0].answer,
             absorbed=tuple(write.run for write in changes.runs[1:]),
         )
-    for mutation in changes.history:
-        if isinstance(mutation, InsertMessage | UpdateMessage):
-            return AssistantCheckpointed(
-                id=event_id(AssistantCheckpointed, where, version, run),
-                conversation_id=where,
-                version=version,
-                run=run,
-                message=mutation.message,
-            )
+    written = [one for one in changes.history if isinstance(one, InsertMessage | UpdateMessage)]
+    if written:
+        return AssistantCheckpointed(
+            id=event_id(AssistantCheckpointed, where, version, run),
+            conversation_id=where,
+            version=version,
+            run=run,
+            message=written[0].message,
+        )
     return RunChanged(
         id=event_id(RunChanged, where, version, run),
         conversation_id=where,
