@@ -71,14 +71,15 @@ class DjangoDriver:
             using: its alias.
 
         Raises:
-            ImproperlyConfigured: USE_TZ is off, or the database's AUTOCOMMIT is.
+            ImproperlyConfigured: USE_TZ is off, or the database's AUTOCOMMIT is, or the database
+                is of a kind that has no statements here.
         """
         self.using = using
-        self._statements: Statements | None = None
         if not settings.USE_TZ:
             msg = "stitchkit_django keeps moments with their time zone: set USE_TZ = True"
             raise ImproperlyConfigured(msg)
         self._check_autocommit(on=connections[using].settings_dict["AUTOCOMMIT"])
+        self._sql = Statements(using)
 
     def transaction(self, work: Callable[[DjangoTransaction], T]) -> T:
         """Run the work in one transaction, again while the database refuses it."""
@@ -108,7 +109,7 @@ class DjangoDriver:
     def run(self, conversation_id: str, run_id: str) -> RunFacts:
         """Read one run and the head, in one statement."""
         statement = self._sql.reads.run(conversation_id, run_id)
-        rows = self._tried(lambda: fetched(self.using, statement))
+        rows = self._tried(lambda: fetched(self.using, statement), undone=False)
         dialect = self._sql.dialect
         if not rows:
             return RunFacts(moment=dialect.now())
@@ -169,14 +170,8 @@ class DjangoDriver:
             messages=tuple(sorted(messages, key=lambda one: (one.place, one.message.id))),
         )
 
-    @property
-    def _sql(self) -> Statements:
-        if self._statements is None:
-            self._statements = Statements(self.using)
-        return self._statements
-
     def _read(self, conversation_id: str, statement: Statement) -> Found:
-        rows = self._tried(lambda: fetched(self.using, statement))
+        rows = self._tried(lambda: fetched(self.using, statement), undone=False)
         return Found(RowReader(self._sql.dialect, conversation_id), rows, statement.widths)
 
     def _scan(self, statement: Statement) -> RunScan:
@@ -191,10 +186,11 @@ class DjangoDriver:
                 break
         return RunScan(moment=found.moment(), runs=tuple(runs), unreadable=unreadable)
 
-    def _tried(self, attempt: Callable[[], T]) -> T:
+    def _tried(self, attempt: Callable[[], T], *, undone: bool = True) -> T:
+        # `undone` says whether what fails inside a caller's transaction leaves it as it was.
         connection = connections[self.using]
         if connection.in_atomic_block:
-            return self._tried_once(attempt)
+            return self._tried_once(attempt, undone=undone)
         deadline = time.monotonic() + RETRY_SECONDS
         tries = 0
         while True:
@@ -215,13 +211,14 @@ class DjangoDriver:
             longest = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2**tries)
             time.sleep(random.uniform(0, longest))  # noqa: S311 - only spreads writers out
 
-    def _tried_once(self, attempt: Callable[[], T]) -> T:
+    def _tried_once(self, attempt: Callable[[], T], *, undone: bool) -> T:
         try:
             return attempt()
         except Error as error:
             dialect = self._sql.dialect
             hint = f": {dialect.refused_hint}" if dialect.is_transient(error) else ""
-            msg = f"the database failed inside the caller's transaction{hint} ({error})"
+            rest = "" if undone else ", which may not go on: roll it back"
+            msg = f"the database failed inside the caller's transaction{rest}{hint} ({error})"
             raise StoreUnavailableError(msg) from error
 
     def _check_autocommit(self, *, on: bool) -> None:

@@ -123,7 +123,8 @@ class Run(models.Model):
     usage = RecordField(_("usage"), kind="usage", null=True, blank=True)
     cost_amount = models.DecimalField(
         _("cost"),
-        max_digits=MAX_COST_DIGITS + MAX_COST_PLACES,
+        # One more: SQLite keeps a float, and 28 nines round up to a number of 29 digits.
+        max_digits=MAX_COST_DIGITS + MAX_COST_PLACES + 1,
         decimal_places=MAX_COST_PLACES,
         null=True,
         blank=True,

@@ -30,6 +30,15 @@ class Dialect:
     """Equality under which null equals null."""
     locks_rows: ClassVar[bool] = True
     """Whether a SELECT can lock; else an UPDATE takes the writer's slot."""
+    unseen: ClassVar[str] = "(SELECT %s)"
+    """A parameter whose value the planner doesn't see, for conversations and limits.
+
+    Of a conversation that has come or grown since the last ANALYZE its statistics say that it has
+    no row: each index then seems as good as the key's, and it takes one that walks the whole
+    conversation. Not seeing which one it is, it counts on one like the others. Not seeing a limit,
+    it counts on a tenth of the rows and reads them in order; of a small one among short
+    conversations it would sort all rows instead.
+    """
     combines_writes: ClassVar[bool] = True
     """Whether one statement can write several tables, each part hanging on the one before."""
     refused_hint: ClassVar[str] = "run the whole transaction again"
@@ -69,6 +78,7 @@ class SQLiteDialect(Dialect):
     clock: ClassVar[str] = "NULL"
     is_same: ClassVar[str] = "IS"
     locks_rows: ClassVar[bool] = False
+    unseen: ClassVar[str] = "%s"
     combines_writes: ClassVar[bool] = False
     refused_hint: ClassVar[str] = (
         "give the database the option transaction_mode = IMMEDIATE, so that a transaction that "

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 _HEAD: Final = Piece("head", "head", rows.HEAD, "FROM {head} WHERE {head.conversation_id} = %s")
 
-_RECEIPT_KEY: Final = "WHERE {receipt.conversation_id} = %s AND {receipt.idempotency_key} = %s"
+_RECEIPT_KEY: Final = (
+    "WHERE {receipt.conversation_id} = {unseen} AND {receipt.idempotency_key} = %s"
+)
 _RECEIPT: Final = Piece("receipt", "receipt", rows.RECEIPT, "FROM {receipt} " + _RECEIPT_KEY)
 # The run of a receipt, and the run that absorbed that one.
 _ANSWERING: Final = (
@@ -43,7 +45,7 @@ _ANSWERING: Final = (
     ),
 )
 
-_RUN_KEY: Final = "WHERE {run.conversation_id} = %s AND {run.run_id} = %s"
+_RUN_KEY: Final = "WHERE {run.conversation_id} = {unseen} AND {run.run_id} = %s"
 _RUN: Final = Piece("run", "run", rows.RUN, "FROM {run} " + _RUN_KEY)
 # One row while there is a head; its run is null where there is no such run.
 _LOADED_RUN: Final = Piece(
@@ -51,7 +53,7 @@ _LOADED_RUN: Final = Piece(
     "run",
     rows.STORED_RUN,
     "FROM {head} LEFT JOIN {run} ON {run.conversation_id} = {head.conversation_id} "
-    "AND {run.run_id} = %s WHERE {head.conversation_id} = %s",
+    "AND {run.run_id} = %s WHERE {head.conversation_id} = {unseen}",
     extras=("{head.schema_version}", "{head.version}", "{head.updated_at}", "{head.purged_at}"),
 )
 _ANSWER: Final = (
@@ -69,14 +71,14 @@ _FIRST_ACTIVE: Final = (
     "(SELECT {queued.run_id} FROM {queued} WHERE {queued.conversation_id} = "
     "{run.conversation_id} AND {queued.active} = 1 ORDER BY {queued.turn} LIMIT 1)"
 )
-_RUN_KEYS: Final = "WHERE {run.conversation_id} = %s AND {run.run_id} IN ({{marks}})"
+_RUN_KEYS: Final = "WHERE {run.conversation_id} = {unseen} AND {run.run_id} IN ({{marks}})"
 # More runs, and which of them have an assistant message.
 _OTHERS: Final = (
     Piece("other", "run", rows.RUN, "FROM {run} " + _RUN_KEYS),
     Piece("answered", "run", rows.RUN_ID, "FROM {run} " + _ANSWER + _RUN_KEYS),
 )
 
-_ACTIVE_RUNS: Final = "FROM {run} WHERE {run.conversation_id} = %s AND {run.active} = 1"
+_ACTIVE_RUNS: Final = "FROM {run} WHERE {run.conversation_id} = {unseen} AND {run.active} = 1"
 _ACTIVE: Final = Piece("active", "run", rows.RUN, _ACTIVE_RUNS)
 
 # Which new ids are taken: by a message (archived too), by a receipt whose message is gone, or
@@ -86,40 +88,45 @@ _TAKEN: Final = (
         "taken",
         "message",
         rows.MESSAGE_ID,
-        "FROM {message} WHERE {message.conversation_id} = %s "
+        "FROM {message} WHERE {message.conversation_id} = {unseen} "
         "AND {message.message_id} IN ({{marks}})",
     ),
     Piece(
         "taken",
         "receipt",
         rows.INPUT_MESSAGE_ID,
-        "FROM {receipt} WHERE {receipt.conversation_id} = %s "
+        "FROM {receipt} WHERE {receipt.conversation_id} = {unseen} "
         "AND {receipt.input_message_id} IN ({{marks}})",
     ),
     Piece(
         "taken",
         "run",
         rows.ASSISTANT_MESSAGE_ID,
-        "FROM {run} WHERE {run.conversation_id} = %s AND {run.assistant_message_id} IN ({{marks}})",
+        "FROM {run} WHERE {run.conversation_id} = {unseen} "
+        "AND {run.assistant_message_id} IN ({{marks}})",
     ),
 )
 _TAKEN_RUN: Final = Piece("taken", "run", rows.RUN_ID, "FROM {run} " + _RUN_KEY)
 
+# A few of them are looked up with `archived_at IS NULL`: with `active = 1` the index of the places,
+# which walks all active ones, would seem as good as the one of the ids.
 _ACTIVE_MESSAGES: Final = (
-    "FROM {message} WHERE {message.conversation_id} = %s AND {message.active} = 1"
+    "FROM {message} WHERE {message.conversation_id} = {unseen} AND {message.active} = 1"
 )
 _MEMBERS: Final = Piece(
     "member",
     "message",
     rows.MEMBER,
-    _ACTIVE_MESSAGES + " AND {message.message_id} IN ({{marks}})",
+    "FROM {message} WHERE {message.conversation_id} = {unseen} "
+    "AND {message.message_id} IN ({{marks}}) AND {message.archived_at} IS NULL",
 )
 _COUNT_BETWEEN: Final = (
     "SELECT COUNT(*) FROM (SELECT 1 " + _ACTIVE_MESSAGES + " "
     "AND ({message.turn}, {message.slot}) >= (%s, %s) "
-    "AND ({message.turn}, {message.slot}) <= (%s, %s) LIMIT %s) AS passed"
+    "AND ({message.turn}, {message.slot}) <= (%s, %s) "
+    "ORDER BY {message.turn}, {message.slot} LIMIT {unseen}) AS passed"
 )
-_BACKWARDS: Final = " ORDER BY {message.turn} DESC, {message.slot} DESC LIMIT %s"
+_BACKWARDS: Final = " ORDER BY {message.turn} DESC, {message.slot} DESC LIMIT {unseen}"
 _NEWEST: Final = Piece("message", "message", rows.MESSAGE, _ACTIVE_MESSAGES + _BACKWARDS)
 _OLDER: Final = Piece(
     "message",
@@ -133,22 +140,22 @@ _NAMED_RUNS: Final = Piece(
     "run",
     "run",
     rows.RUN,
-    "FROM {run} WHERE {run.conversation_id} = %s AND {run.active} IS NULL "
-    "AND {run.run_id} IN (SELECT {message.run_id} " + _ACTIVE_MESSAGES + ")",
+    "FROM {run} " + _ANSWER + "WHERE {run.conversation_id} = {unseen} "
+    "AND {run.active} IS NULL AND {message.archived_at} IS NULL",
 )
 
 _SCAN_ACTIVE: Final = Piece(
     "run",
     "run",
     rows.SCANNED_RUN,
-    "FROM {run} WHERE {run.active} = 1 AND {run.id} > %s ORDER BY {run.id} LIMIT %s",
+    "FROM {run} WHERE {run.active} = 1 AND {run.id} > %s ORDER BY {run.id} LIMIT {unseen}",
 )
 _SCAN_ENDED: Final = Piece(
     "run",
     "run",
     rows.SCANNED_RUN,
     "FROM {run} WHERE {run.active} IS NULL AND {run.ended_at} < %s AND {run.id} > %s "
-    "ORDER BY {run.id} LIMIT %s",
+    "ORDER BY {run.id} LIMIT {unseen}",
 )
 
 _EVERYTHING: Final = (
@@ -246,7 +253,7 @@ class ReadStatements:
 
     def snapshot(self, conversation_id: str) -> Statement:
         """Read the head, the active messages, and the runs that are active or named by one."""
-        return _filled(self._snapshot, (conversation_id,) * 5)
+        return _filled(self._snapshot, (conversation_id,) * 4)
 
     def run(self, conversation_id: str, run_id: str) -> Statement:
         """Read one run with its answer, and behind the lanes the moment and the head."""

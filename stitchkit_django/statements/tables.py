@@ -42,7 +42,8 @@ class Piece(NamedTuple):
     lanes: Lanes
     """Which column goes to which lane."""
     body: str
-    """From FROM to the end. `{{marks}}` is filled with as many parameters as a call has ids."""
+    """From FROM to the end. `{unseen}` is a parameter (`Dialect.unseen`), `{{marks}}` is filled
+    with as many as a call has ids."""
     extras: tuple[str, ...] = ()
     """More columns, as templates, behind the lanes: only of a piece that stands alone."""
 
@@ -111,7 +112,7 @@ class Tables:
 
     def sql(self, template: str) -> str:
         """Fill the names into a template."""
-        return " ".join(template.format(**self.names).split())
+        return " ".join(template.format(unseen=self.dialect.unseen, **self.names).split())
 
     def union(self, *pieces: Piece, clock: bool = False, full: bool = False) -> Union:
         """Build one statement that reads all pieces, at one moment.

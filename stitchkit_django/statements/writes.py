@@ -74,8 +74,10 @@ _RECEIPT: Final = (
 )
 _HEAD: Final = ("version", "updated_at", "purged_at")
 
+# The turns say nothing more, but the planner can tell from them how few rows these are.
 _RANGE: Final = (
-    "WHERE {message.conversation_id} = %s AND {message.active} = 1 "
+    "WHERE {message.conversation_id} = {unseen} AND {message.active} = 1 "
+    "AND {message.turn} BETWEEN %s AND %s "
     "AND ({message.turn}, {message.slot}) >= (%s, %s) "
     "AND ({message.turn}, {message.slot}) <= (%s, %s)"
 )
@@ -116,14 +118,14 @@ class WriteStatements:
         )
         self._insert_receipt = _insert(tables["receipt"], _RECEIPT)
         self._insert_message = _insert(message, _MESSAGE_BEGINNING + _MESSAGE_CHANGES + _ARCHIVED)
-        one_message = "WHERE {message.conversation_id} = %s AND {message.message_id} = %s"
+        one_message = "WHERE {message.conversation_id} = {unseen} AND {message.message_id} = %s"
         update_message = tables.sql(
             f"UPDATE {{message}} SET {message.assignments(_MESSAGE_CHANGES)} {one_message}"
         )
         self._update_message = _Texts(update_message, f"{update_message} AND {_IF_HEAD}")
         self._move_message = tables.sql(
             f"UPDATE {{message}} SET {message.assignments(['turn', 'slot'])} {one_message} "
-            "AND {message.active} = 1"
+            "AND {message.archived_at} IS NULL"
         )
         archived = message.assignments(_ARCHIVED)
         self._archive_range = tables.sql(f"UPDATE {{message}} SET {archived} {_RANGE}")
@@ -140,7 +142,8 @@ class WriteStatements:
         # As the run was read, and the head too: guarded by the version alone, a worker with a
         # stale fence would still write.
         self._guard = (
-            f"{{run.conversation_id}} = %s AND {{run.run_id}} = %s AND {{run.revision}} = %s "
+            f"{{run.conversation_id}} = {{unseen}} AND {{run.run_id}} = %s "
+            f"AND {{run.revision}} = %s "
             f"AND {{run.owner_id}} {same} %s AND {{run.fencing_token}} {same} %s"
         )
         head = (
@@ -160,7 +163,7 @@ class WriteStatements:
         self._one_guarded = tables.sql(f"({self._guard})")
         self._renew = tables.sql(
             f"UPDATE {{run}} SET {run.assignments(_RUN_LEASE)} "
-            "WHERE {run.conversation_id} = %s AND {run.run_id} = %s AND {run.state} = %s "
+            "WHERE {run.conversation_id} = {unseen} AND {run.run_id} = %s AND {run.state} = %s "
             "AND {run.owner_id} = %s AND {run.fencing_token} = %s"
         )
 
@@ -299,7 +302,8 @@ class WriteStatements:
 
     def clear_range(self, conversation_id: str, mutation: ReplaceRange) -> Statement:
         """Archive or delete the active messages from one place to another."""
-        between = (conversation_id, *mutation.first, *mutation.last)
+        turns = (mutation.first.turn, mutation.last.turn)
+        between = (conversation_id, *turns, *mutation.first, *mutation.last)
         if not mutation.archive:
             return Statement(self._delete_range, between)
         archived = (self._moment(mutation.moment), mutation.summary.id)

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from django.db import connections
+from django.db import OperationalError, connections, transaction
 
 from stitchkit_django import get_store
 from stitchkit_django.core import (
@@ -16,6 +16,7 @@ from stitchkit_django.core import (
     UnsupportedSchemaVersionError,
 )
 from stitchkit_django.models import Message, Run
+from tests.django.hooks import failing
 
 if TYPE_CHECKING:
     from stitchkit_django.core import AgentStore
@@ -119,3 +120,14 @@ def test_the_run_that_a_checkpoint_tells_is_the_run_that_it_wrote(alias: str) ->
     assert isinstance(outcome, Applied)
     assert view is not None
     assert outcome.run == view.run
+
+
+def test_a_read_that_fails_inside_a_callers_transaction_says_to_roll_it_back(alias: str) -> None:
+    store = get_store(alias)
+    lost = OperationalError("lost")
+
+    with transaction.atomic(using=alias), failing(alias, lambda: lost, 1):  # noqa: SIM117 - one each
+        with pytest.raises(StoreUnavailableError, match="may not go on: roll it back") as refused:
+            store.load_snapshot("c")
+
+    assert refused.value.__cause__ is lost
