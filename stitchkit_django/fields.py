@@ -53,6 +53,14 @@ class IdentifierField(_CharField):
         del kwargs["max_length"]
         return name, path, args, kwargs
 
+    def db_type(self, connection: BaseDatabaseWrapper) -> Any:  # noqa: ANN401 - as the base class says
+        """Use PostgreSQL's text, whose length it takes from the rows.
+
+        Of a varchar(255) that it has no statistics of, its planner takes the average for 500
+        bytes, so few rows for a table, and one index of a conversation for as good as another.
+        """
+        return "text" if connection.vendor == "postgresql" else super().db_type(connection)
+
     def db_parameters(self, connection: BaseDatabaseWrapper) -> Any:  # noqa: ANN401 - likewise
         """Add the binary collation of the database."""
         parameters = super().db_parameters(connection)

@@ -146,7 +146,7 @@ class Run(models.Model):
         indexes: ClassVar = [
             # Scans of active runs, and of ended ones, over all conversations.
             Index(fields=["active", "id"], name="stitchkit_run_scan"),
-            Index(fields=["run_id"], name="stitchkit_run_id"),
+            Index(fields=["run_id", "conversation_id"], name="stitchkit_run_id"),
             Index(fields=["terminal_reason", "id"], name="stitchkit_run_reason"),
         ]
         constraints: ClassVar = [
@@ -233,7 +233,7 @@ class AdmissionReceipt(models.Model):
         verbose_name_plural = _("admission receipts")
         indexes: ClassVar = [
             Index(fields=["conversation_id", "run_id"], name="stitchkit_receipt_run"),
-            Index(fields=["idempotency_key"], name="stitchkit_receipt_any_key"),
+            Index(fields=["idempotency_key", "conversation_id"], name="stitchkit_receipt_any_key"),
         ]
         constraints: ClassVar = [
             UniqueConstraint(
@@ -274,7 +274,9 @@ class Message(models.Model):
 
         verbose_name = _("message")
         verbose_name_plural = _("messages")
-        indexes: ClassVar = [Index(fields=["message_id"], name="stitchkit_message_id")]
+        indexes: ClassVar = [
+            Index(fields=["message_id", "conversation_id"], name="stitchkit_message_id")
+        ]
         constraints: ClassVar = [
             UniqueConstraint(
                 fields=["conversation_id", "message_id"], name="stitchkit_message_unique"

@@ -178,14 +178,16 @@ class DjangoTransaction:
         if facts.receipt is None:
             return facts
         # Only a retry asks for more: the run that answers it.
-        key = facts.receipt.idempotency_key
-        statement = self._sql.reads.answering_runs(wanted.conversation_id, key)
-        found = Found(reader, self._fetched(statement), statement.widths)
-        return replace(
-            facts,
-            receipt_run=found.built("receipt_run", reader.stored_run),
-            absorber=found.built("absorber", reader.stored_run),
-        )
+        run = self._stored_run(reader, wanted.conversation_id, facts.receipt.run_id)
+        absorber_id = None if run is None else run.run.absorbed_into_run_id
+        absorber = absorber_id and self._stored_run(reader, wanted.conversation_id, absorber_id)
+        return replace(facts, receipt_run=run, absorber=absorber or None)
+
+    def _stored_run(
+        self, reader: RowReader, conversation_id: str, run_id: str
+    ) -> records.StoredRun | None:
+        rows = self._fetched(self._sql.reads.stored_run(conversation_id, run_id))
+        return reader.stored_run(rows[0]) if rows else None
 
     def _with_range(self, facts: Facts, wanted: ports.ReadSet) -> Facts:
         where, named = wanted.conversation_id, wanted.range_ids

@@ -25,28 +25,10 @@ _RECEIPT_KEY: Final = (
     "WHERE {receipt.conversation_id} = {unseen} AND {receipt.idempotency_key} = %s"
 )
 _RECEIPT: Final = Piece("receipt", "receipt", rows.RECEIPT, "FROM {receipt} " + _RECEIPT_KEY)
-# The run of a receipt, and the run that absorbed that one.
-_ANSWERING: Final = (
-    Piece(
-        "receipt_run",
-        "run",
-        rows.STORED_RUN,
-        "FROM {receipt} JOIN {run} ON {run.conversation_id} = {receipt.conversation_id} "
-        "AND {run.run_id} = {receipt.run_id} " + _RECEIPT_KEY,
-    ),
-    Piece(
-        "absorber",
-        "run",
-        rows.STORED_RUN,
-        "FROM {receipt} JOIN {absorbed} ON {absorbed.conversation_id} = {receipt.conversation_id} "
-        "AND {absorbed.run_id} = {receipt.run_id} "
-        "JOIN {run} ON {run.conversation_id} = {absorbed.conversation_id} "
-        "AND {run.run_id} = {absorbed.absorbed_into_run_id} " + _RECEIPT_KEY,
-    ),
-)
 
 _RUN_KEY: Final = "WHERE {run.conversation_id} = {unseen} AND {run.run_id} = %s"
 _RUN: Final = Piece("run", "run", rows.RUN, "FROM {run} " + _RUN_KEY)
+_STORED_RUN: Final = Piece("run", "run", rows.STORED_RUN, "FROM {run} " + _RUN_KEY)
 # One row while there is a head; its run is null where there is no such run.
 _LOADED_RUN: Final = Piece(
     "run",
@@ -81,29 +63,28 @@ _OTHERS: Final = (
 _ACTIVE_RUNS: Final = "FROM {run} WHERE {run.conversation_id} = {unseen} AND {run.active} = 1"
 _ACTIVE: Final = Piece("active", "run", rows.RUN, _ACTIVE_RUNS)
 
-# Which new ids are taken: by a message (archived too), by a receipt whose message is gone, or
-# reserved for an answer.
+# Whether a new id is taken: by a message (archived too), by a receipt whose message is gone, or
+# reserved for an answer. Each id is looked up by itself: for several at once a planner may rather
+# walk all ids of a conversation that it takes for short.
 _TAKEN: Final = (
     Piece(
         "taken",
         "message",
         rows.MESSAGE_ID,
-        "FROM {message} WHERE {message.conversation_id} = {unseen} "
-        "AND {message.message_id} IN ({{marks}})",
+        "FROM {message} WHERE {message.conversation_id} = {unseen} AND {message.message_id} = %s",
     ),
     Piece(
         "taken",
         "receipt",
         rows.INPUT_MESSAGE_ID,
         "FROM {receipt} WHERE {receipt.conversation_id} = {unseen} "
-        "AND {receipt.input_message_id} IN ({{marks}})",
+        "AND {receipt.input_message_id} = %s",
     ),
     Piece(
         "taken",
         "run",
         rows.ASSISTANT_MESSAGE_ID,
-        "FROM {run} WHERE {run.conversation_id} = {unseen} "
-        "AND {run.assistant_message_id} IN ({{marks}})",
+        "FROM {run} WHERE {run.conversation_id} = {unseen} AND {run.assistant_message_id} = %s",
     ),
 )
 _TAKEN_RUN: Final = Piece("taken", "run", rows.RUN_ID, "FROM {run} " + _RUN_KEY)
@@ -183,6 +164,7 @@ class ReadStatements:
         self._loaded_run = tables.select(
             _LOADED_RUN._replace(extras=(tables.dialect.clock, *_LOADED_RUN.extras))
         )
+        self._stored_run = tables.select(_STORED_RUN)
         self._active_runs = tables.union(_HEAD, _ACTIVE)
         self._newest = tables.union(_HEAD, _NEWEST, full=True)
         self._older = tables.union(_HEAD, _OLDER, full=True)
@@ -231,10 +213,9 @@ class ReadStatements:
         found = list(_wanted_pieces(wanted))
         return self._union(wanted.conversation_id, found, clock=True)
 
-    def answering_runs(self, conversation_id: str, idempotency_key: str) -> Statement:
-        """Read the run of a receipt, and the run that absorbed that one."""
-        found = [(piece, (idempotency_key,)) for piece in _ANSWERING]
-        return self._union(conversation_id, found)
+    def stored_run(self, conversation_id: str, run_id: str) -> Statement:
+        """Read one run with its answer."""
+        return Statement(self._stored_run, (conversation_id, run_id))
 
     def others(self, conversation_id: str, run_ids: Sequence[str]) -> Statement:
         """Read more runs, and which of them have an assistant message."""
@@ -351,8 +332,8 @@ def _wanted_pieces(wanted: ReadSet) -> Iterator[tuple[Piece, Sequence[str]]]:
         yield _RUN, (wanted.run_id,)
     if wanted.all_active:
         yield _ACTIVE, ()
-    if wanted.new_message_ids:
-        yield from ((piece, wanted.new_message_ids) for piece in _TAKEN)
+    for identity in wanted.new_message_ids:
+        yield from ((piece, (identity,)) for piece in _TAKEN)
     if wanted.new_run_id is not None:
         yield _TAKEN_RUN, (wanted.new_run_id,)
 

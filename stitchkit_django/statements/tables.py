@@ -100,7 +100,6 @@ class Tables:
         self.names = {
             "head": Table(connection, Conversation),
             "run": Table(connection, Run),
-            "absorbed": Table(connection, Run, "absorbed"),
             "queued": Table(connection, Run, "queued"),
             "receipt": Table(connection, AdmissionReceipt),
             "message": Table(connection, Message),

@@ -37,12 +37,26 @@ def walk(store: AgentStore, conversation_id: str, step: Step) -> None:
         )
 
     def acquire(told: str, run: Run) -> Run:
-        proof = {"expected_revision": run.revision, "owner_id": "worker", "lease": lease}
-        return run_of(step(told, lambda: store.acquire_run(name, run.id, **proof)))
+        seen = run.revision
+        return run_of(
+            step(
+                told,
+                lambda: store.acquire_run(
+                    name, run.id, expected_revision=seen, owner_id="worker", lease=lease
+                ),
+            )
+        )
 
     def recover(told: str, run: Run, action: str) -> Run:
-        proof = {"expected_revision": run.revision, "action": action, "replay_safe": True}
-        return run_of(step(told, lambda: store.recover_run(name, run.id, **proof)))
+        seen = run.revision
+        return run_of(
+            step(
+                told,
+                lambda: store.recover_run(
+                    name, run.id, expected_revision=seen, action=action, replay_safe=True
+                ),
+            )
+        )
 
     def checkpoint(told: str, run: Run) -> Run:
         proof = owned(run)
@@ -63,8 +77,10 @@ def walk(store: AgentStore, conversation_id: str, step: Step) -> None:
     running = acquire("acquire", first)
     running = checkpoint("checkpoint", running)
     running = checkpoint("checkpoint again", running)
-    proof = {"owner_id": "worker", "fencing_token": 1, "lease": lease}
-    step("renew", lambda: store.renew_lease(name, first.id, **proof))
+    step(
+        "renew",
+        lambda: store.renew_lease(name, first.id, owner_id="worker", fencing_token=1, lease=lease),
+    )
     stopping = run_of(step("interrupt", lambda: store.request_interrupt(name, first.id)))
     queued = recover("requeue", stopping, "requeue")
     running = acquire("acquire again", queued)
