@@ -62,7 +62,7 @@ def sent_by_each(alias: str, store: AgentStore) -> dict[str, list[str]]:
 @contextmanager
 def ends(alias: str) -> Iterator[list[str]]:
     """Give how the transactions of a connection end, and the savepoints that are made in them."""
-    connection = connections[alias]
+    connection: Any = connections[alias]
     found: list[str] = []
 
     def told(how: str, act: Callable[[], None]) -> Callable[[], None]:
