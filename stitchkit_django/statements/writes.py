@@ -74,10 +74,8 @@ _RECEIPT: Final = (
 )
 _HEAD: Final = ("version", "updated_at", "purged_at")
 
-# The turns say nothing more, but the planner can tell from them how few rows these are.
 _RANGE: Final = (
     "WHERE {message.conversation_id} = {unseen} AND {message.active} = 1 "
-    "AND {message.turn} BETWEEN %s AND %s "
     "AND ({message.turn}, {message.slot}) >= (%s, %s) "
     "AND ({message.turn}, {message.slot}) <= (%s, %s)"
 )
@@ -302,8 +300,7 @@ class WriteStatements:
 
     def clear_range(self, conversation_id: str, mutation: ReplaceRange) -> Statement:
         """Archive or delete the active messages from one place to another."""
-        turns = (mutation.first.turn, mutation.last.turn)
-        between = (conversation_id, *turns, *mutation.first, *mutation.last)
+        between = (conversation_id, *mutation.first, *mutation.last)
         if not mutation.archive:
             return Statement(self._delete_range, between)
         archived = (self._moment(mutation.moment), mutation.summary.id)

@@ -206,13 +206,14 @@ def _check_page(alias: str, store: AgentStore) -> None:
     where = conversation_id("long and old")
     meter = Meter(alias)
 
-    page = meter("newest", lambda: store.load_history(where))
-    meter("older", lambda: store.load_history(where, before=page.before))
+    # A page of the most messages: longer than the average conversation.
+    page = meter("newest", lambda: store.load_history(where, limit=1_000))
+    meter("older", lambda: store.load_history(where, limit=1_000, before=page.before))
 
-    assert len(page.messages) == 100
+    assert len(page.messages) == 1_000
     for cost in meter.costs.values():
         # One more tells whether there is an older page.
-        assert cost.fetched["stitchkit_django_message"] == 101
+        assert cost.fetched["stitchkit_django_message"] == 1_001
 
 
 def _check_snapshot(alias: str, store: AgentStore) -> None:
