@@ -23,7 +23,7 @@ from stitchkit_django.core import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from stitchkit_django.core.values import JSONValue
+    from stitchkit_django.core import JSONValue
 
 STATIONS: Final = MappingProxyType({"Lisbon": 24, "Oslo": 11, "Rome": 27})
 """The weather: degrees Celsius by city."""

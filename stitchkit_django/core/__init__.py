@@ -24,6 +24,14 @@ from stitchkit_django.core.errors import (
     StoreUnavailableError,
     UnsupportedSchemaVersionError,
 )
+from stitchkit_django.core.events import (
+    AssistantCheckpointed,
+    Event,
+    HistoryCompacted,
+    InputAdmitted,
+    RunChanged,
+    RunEnded,
+)
 from stitchkit_django.core.lifecycle import (
     ACQUIRED_STATES,
     ACTIVE_STATES,
@@ -73,6 +81,7 @@ from stitchkit_django.core.records import (
 )
 from stitchkit_django.core.store import AgentStore
 from stitchkit_django.core.usage import Cost, Provenance, TokenCount, Usage
+from stitchkit_django.core.values import JSONValue
 from stitchkit_django.core.wire import Limits
 
 __all__ = [
@@ -83,6 +92,7 @@ __all__ = [
     "AdmissionReceipt",
     "AgentStore",
     "Applied",
+    "AssistantCheckpointed",
     "Conflict",
     "ConflictReason",
     "ControlPart",
@@ -92,15 +102,19 @@ __all__ = [
     "Cost",
     "Driver",
     "Duplicate",
+    "Event",
     "Facts",
     "FilePart",
     "Head",
+    "HistoryCompacted",
     "HistoryPage",
     "IdentityTakenError",
+    "InputAdmitted",
     "InvalidAbsorptionError",
     "InvalidCompactionError",
     "InvalidIdentifierError",
     "InvalidValueError",
+    "JSONValue",
     "Limits",
     "MemoryDriver",
     "Message",
@@ -121,6 +135,8 @@ __all__ = [
     "RecoveryAction",
     "ReplayNotSafeError",
     "Run",
+    "RunChanged",
+    "RunEnded",
     "RunState",
     "RunView",
     "Snapshot",
