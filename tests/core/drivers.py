@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
-from stitchkit_django.core import MemoryDriver
+from msgspec.structs import replace
+
+from stitchkit_django.core import CorruptRecordError, MemoryDriver
+from stitchkit_django.core.driver import UnreadableRun
 from stitchkit_django.core.memory import MemoryTransaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from stitchkit_django.core import Facts, ReadSet, Run, WriteSet
+    from stitchkit_django.core.driver import RunScan
 
 T = TypeVar("T")
 
@@ -20,6 +24,24 @@ class UntouchableDriver(MemoryDriver):
 
     def __getattribute__(self, name: str) -> NoReturn:
         raise AssertionError(name)
+
+
+class UnreadableDriver(MemoryDriver):
+    """Can't read the row of one run, which ends each page that a scan comes to it in."""
+
+    unreadable_key = 2
+
+    def scan_active(self, cursor: int, limit: int) -> RunScan:
+        scan = super().scan_active(cursor, limit)
+        keys = [keyed.key for keyed in scan.runs]
+        if self.unreadable_key not in keys:
+            return scan
+        error = CorruptRecordError("run 'r2' in conversation 'c'", "it says so")
+        return replace(
+            scan,
+            runs=scan.runs[: keys.index(self.unreadable_key)],
+            unreadable=UnreadableRun(self.unreadable_key, error),
+        )
 
 
 class LosingDriver(MemoryDriver):

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 if TYPE_CHECKING:
     from stitchkit_django.core.values import JSONValue
+
+# How fast a value is made and read says nothing here, on a busy machine least of all.
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 # Every code point: lone surrogates, NUL and what lies beyond the first plane among them.
 texts = st.text(st.characters(categories=None) | st.sampled_from("\x00\ud83d\ude00\\\"u/'"))

@@ -11,6 +11,7 @@ import pytest
 from stitchkit_django.core import (
     Absorption,
     AgentStore,
+    CorruptRecordError,
     HistoryPage,
     InvalidIdentifierError,
     InvalidValueError,
@@ -20,6 +21,7 @@ from stitchkit_django.core import (
     paging,
 )
 from stitchkit_django.core.driver import Place
+from tests.core.drivers import UnreadableDriver
 from tests.core.steps import (
     abandon,
     acquire,
@@ -199,6 +201,24 @@ def test_a_scan_goes_on_after_the_run_that_its_cursor_names_has_ended(store: Age
 
     rest = store.scan_recoverable(cursor=page.next_cursor, limit=2)
     assert [run.id for run in rest.items] == ["r3", "r4"]
+    assert rest.next_cursor is None
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_a_scan_tells_once_of_a_run_that_it_can_not_read_and_goes_on_behind_it(
+    limit: int,
+) -> None:
+    store = AgentStore(UnreadableDriver())
+    for key in "123":
+        admit(store, key)
+
+    first = store.scan_recoverable(limit=limit)
+    with pytest.raises(CorruptRecordError) as told:
+        store.scan_recoverable(cursor=first.next_cursor, limit=limit)
+    rest = store.scan_recoverable(cursor=told.value.next_cursor, limit=limit)
+
+    assert [run.id for run in first.items] == ["r1"]
+    assert [run.id for run in rest.items] == ["r3"]
     assert rest.next_cursor is None
 
 

@@ -123,6 +123,7 @@ def is_same(one: object, other: object) -> bool:
 # ---------------------------------------------------------------- values
 
 
+@json_values.unhurried
 @given(json_values.values)
 def test_every_json_value_is_read_back_exactly(value: JSONValue) -> None:
     part = ToolCallPart(call_id="1", tool_name="t", input=value)
@@ -133,6 +134,7 @@ def test_every_json_value_is_read_back_exactly(value: JSONValue) -> None:
     assert is_same(found.input, values.json_value("input", value))
 
 
+@json_values.unhurried
 @given(json_values.texts)
 def test_every_text_is_read_back_exactly(text: str) -> None:
     part = TextPart(text=text)
@@ -141,6 +143,7 @@ def test_every_text_is_read_back_exactly(text: str) -> None:
     assert wire.TEXT.decode(wire.TEXT.encode(part.text)) == part.text
 
 
+@json_values.unhurried
 @given(json_values.objects)
 def test_stored_text_holds_neither_nul_nor_surrogates(metadata: dict[str, JSONValue]) -> None:
     text = wire.METADATA.encode(MessageFactory.build(metadata=metadata).metadata or {})
@@ -377,11 +380,13 @@ def is_same_input(one: Message, other: Message) -> bool:
     return wire.same_input(one.parts, one.metadata, other)
 
 
+@json_values.unhurried
 @given(json_values.texts, json_values.objects | st.none())
 def test_an_input_is_the_same_as_itself(text: str, metadata: dict[str, JSONValue] | None) -> None:
     assert is_same_input(admitted(text, metadata), admitted(text, metadata))
 
 
+@json_values.unhurried
 @given(json_values.values, json_values.values)
 def test_inputs_are_the_same_exactly_when_their_values_are(
     one: JSONValue, other: JSONValue

@@ -202,6 +202,25 @@ def test_postgresql_reads_no_more_rows_of_a_long_conversation(
         _check_snapshot(postgres_alias, store)
 
 
+@pytest.mark.parametrize("gather", [never_gathered, gathered_of_few])
+def test_alone_in_its_database_a_long_conversation_takes_postgresql_no_more_rows(
+    postgres_alias: str, gather: Statistics
+) -> None:
+    found: list[dict[str, Cost]] = []
+    for size in (SHORT, LARGE):
+        with only_our_statistics(postgres_alias):
+            Conversation.objects.using(postgres_alias).all().delete()
+            gather(postgres_alias, size)
+            found.append(costs(postgres_alias, get_store(postgres_alias), *size))
+
+    # Of a table of a few rows all are read, by a scan; of a long one fewer, by an index.
+    short, large = found
+    for name, cost in large.items():
+        assert cost[:2] == short[name][:2], name
+        assert Counter(cost.fetched) <= Counter(short[name].fetched), name
+    assert max(rows for cost in large.values() for rows in cost.fetched.values()) <= 50
+
+
 def _check_page(alias: str, store: AgentStore) -> None:
     where = conversation_id("long and old")
     meter = Meter(alias)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from contextlib import contextmanager
+import unittest
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.db import connections, transaction
+from django.test import TestCase
 
 from stitchkit_django import get_store
 from stitchkit_django.core import Applied, Conflict, ConflictReason, IdentityTakenError, NotFound
@@ -17,6 +20,7 @@ from tests.django.walk import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from stitchkit_django.core import AgentStore
 
@@ -252,3 +256,42 @@ def test_inside_a_callers_transaction_a_mutation_is_a_savepoint(
         store.accept_input("c", "k3", "?")
 
     assert how == ["savepoint"]
+
+
+# ---------------------------------------------------------------- whose transaction it is
+
+CALLERS: dict[str, Callable[[str], AbstractContextManager[object]]] = {
+    "autocommit": lambda _alias: nullcontext(),
+    "atomic": transaction.atomic,
+    "durable": partial(transaction.atomic, durable=True),
+}
+
+
+def act_and_purge(store: AgentStore) -> None:
+    walk(store, "c", lambda _name, act: act())
+    assert isinstance(store.purge_conversation("c"), Applied)
+
+
+@pytest.mark.parametrize("opened", [pytest.param(act, id=name) for name, act in CALLERS.items()])
+def test_every_operation_works_in_a_callers_transaction_and_without_one(
+    alias: str, store: AgentStore, opened: Callable[[str], AbstractContextManager[object]]
+) -> None:
+    with opened(alias):
+        act_and_purge(store)
+
+    (head,) = Conversation.objects.using(alias).all()
+    assert head.purged_at is not None
+
+
+def test_every_operation_works_in_a_test_case_of_django_which_takes_it_back(alias: str) -> None:
+    class Inside(TestCase):
+        databases = {alias}
+
+        def test_walk(self) -> None:
+            act_and_purge(with_messages(alias))
+
+    result = unittest.TestResult()
+    unittest.TestSuite([Inside("test_walk")]).run(result)
+
+    assert (result.testsRun, result.errors, result.failures) == (1, [], [])
+    assert not any(tables(alias).values())
