@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
@@ -16,7 +16,6 @@ from stitchkit_django.core.driver import (
     ConversationRows,
     ConversationView,
     MessagePage,
-    PlacedMessage,
     RunFacts,
     RunScan,
     UnreadableRun,
@@ -37,14 +36,12 @@ from stitchkit_django.statements.rows import (
 from stitchkit_django.transaction import DjangoTransaction, Found, changed, fetched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from datetime import datetime
 
     from stitchkit_django.core import driver as ports
     from stitchkit_django.core import records
     from stitchkit_django.statements import Statement
-
-    Row = Sequence[Any]
 
 T = TypeVar("T")
 
@@ -98,12 +95,8 @@ class DjangoDriver:
     def snapshot(self, conversation_id: str) -> ConversationView:
         """Read a whole conversation, in one statement."""
         found = self._read(conversation_id, self._sql.reads.snapshot(conversation_id))
-        messages = [found.reader.message(row) for row in found.of("message")]
-        runs = [found.reader.run(row) for row in (*found.of("active"), *found.of("run"))]
         return ConversationView(
-            head=found.head(),
-            messages=tuple(sorted(messages, key=_place)),
-            runs=tuple(sorted(runs, key=_turn)),
+            head=found.head(), messages=found.messages(), runs=found.runs("active", "run")
         )
 
     def run(self, conversation_id: str, run_id: str) -> RunFacts:
@@ -116,7 +109,7 @@ class DjangoDriver:
         reader = RowReader(dialect, conversation_id)
         moment, *head = extras(rows[0])
         return RunFacts(
-            head=reader.locked_head(head),
+            head=reader.head_of(*head),
             moment=reader.clock(moment),
             run=None if first_text(rows[0]) is None else reader.stored_run(rows[0]),
         )
@@ -130,8 +123,7 @@ class DjangoDriver:
         """Read the last `limit` active messages before a place, in one statement."""
         statement = self._sql.reads.messages(conversation_id, before, limit)
         found = self._read(conversation_id, statement)
-        messages = [found.reader.message(row) for row in found.of("message")]
-        return MessagePage(head=found.head(), messages=tuple(sorted(messages, key=_place)))
+        return MessagePage(head=found.head(), messages=found.messages())
 
     def scan_active(self, cursor: int, limit: int) -> RunScan:
         """Read `limit` active runs of all conversations whose key is over the cursor."""
@@ -160,14 +152,11 @@ class DjangoDriver:
         head, reader = found.head(), found.reader
         if head is None:
             return None
-        runs = [reader.stored_run(row) for row in found.of("run")]
-        receipts = [reader.receipt(row) for row in found.of("receipt")]
-        messages = [reader.message(row) for row in found.of("message")]
         return ConversationRows(
             head=head,
-            runs=tuple(sorted(runs, key=lambda stored: (stored.run.turn, stored.run.id))),
-            receipts=tuple(sorted(receipts, key=lambda receipt: receipt.idempotency_key)),
-            messages=tuple(sorted(messages, key=lambda one: (one.place, one.message.id))),
+            runs=tuple(map(reader.stored_run, found.of("run"))),
+            receipts=tuple(map(reader.receipt, found.of("receipt"))),
+            messages=found.messages(),
         )
 
     def _read(self, conversation_id: str, statement: Statement) -> Found:
@@ -228,11 +217,3 @@ class DjangoDriver:
                 "a transaction ends: leave AUTOCOMMIT on and use transaction.atomic"
             )
             raise ImproperlyConfigured(msg)
-
-
-def _turn(run: records.Run) -> int:
-    return run.turn
-
-
-def _place(placed: PlacedMessage) -> ports.Place:
-    return placed.place

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import reduce
 from operator import or_
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from django.db import models
 from django.db.models import Case, CheckConstraint, Index, Q, UniqueConstraint, Value, When
@@ -24,6 +24,10 @@ from stitchkit_django.core.records import SCHEMA_VERSION
 from stitchkit_django.core.usage import MAX_COST_DIGITS, MAX_COST_PLACES
 from stitchkit_django.fields import IdentifierField, RecordField
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from enum import StrEnum
+
 
 def _marker(condition: Q) -> models.GeneratedField:
     # 1 or NULL: a plain unique constraint over it binds the marked rows alone, on every database.
@@ -34,8 +38,8 @@ def _marker(condition: Q) -> models.GeneratedField:
     )
 
 
-def _one_of(values: object) -> list[str]:
-    return sorted(str(value) for value in values)  # type: ignore[attr-defined]
+def _one_of(values: Iterable[StrEnum]) -> list[str]:
+    return sorted(str(value) for value in values)
 
 
 def _schema_version() -> models.PositiveSmallIntegerField[int, int]:

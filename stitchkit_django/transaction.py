@@ -133,7 +133,7 @@ class DjangoTransaction:
             rows = self._fetched(self._sql.reads.make_head(conversation_id))
         if not rows:
             return None
-        head = reader.locked_head(rows[0])
+        head = reader.head_of(*rows[0])
         # A head is committed with the version that its first admission writes, never with 0.
         self.made_head_in_vain = head.version == 0
         return head
@@ -282,9 +282,15 @@ class Found:
         """Build the head; None where there is none."""
         return self.built("head", self.reader.head)
 
-    def runs(self, kind: str) -> tuple[records.Run, ...]:
-        """Build the runs of a kind, by turn."""
-        return tuple(sorted((self.reader.run(row) for row in self.of(kind)), key=_turn))
+    def runs(self, *kinds: str) -> tuple[records.Run, ...]:
+        """Build the runs of some kinds, by turn."""
+        runs = [self.reader.run(row) for kind in kinds for row in self.of(kind)]
+        return tuple(sorted(runs, key=lambda run: run.turn))
+
+    def messages(self) -> tuple[PlacedMessage, ...]:
+        """Build the messages, by place."""
+        messages = map(self.reader.message, self.of("message"))
+        return tuple(sorted(messages, key=lambda placed: placed.place))
 
     def texts(self, kind: str) -> frozenset[str]:
         """Give the ids that the rows of a kind hold."""
@@ -309,7 +315,3 @@ def changed(using: str, statement: Statement | Following) -> int:
         cursor.execute(statement.sql, statement.parameters)
         count: int = cursor.rowcount
         return count
-
-
-def _turn(run: records.Run) -> int:
-    return run.turn

@@ -10,7 +10,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from stitchkit_django.core.checked import Record
+from stitchkit_django.core.checked import Record, set_field
 from stitchkit_django.core.lifecycle import MessageStatus
 from stitchkit_django.core.parts import Part
 from stitchkit_django.core.records import (
@@ -283,6 +283,15 @@ class ConversationRows(Record, frozen=True, kw_only=True):
     """By key."""
     messages: tuple[PlacedMessage, ...] = ()
     """Archived ones too; by place, then id."""
+
+    def __post_init__(self) -> None:
+        """Put the rows into their order, in which those of any two drivers are equal."""
+        runs = sorted(self.runs, key=lambda stored: (stored.run.turn, stored.run.id))
+        set_field(self, "runs", tuple(runs))
+        receipts = sorted(self.receipts, key=lambda receipt: receipt.idempotency_key)
+        set_field(self, "receipts", tuple(receipts))
+        messages = sorted(self.messages, key=lambda placed: (placed.place, placed.message.id))
+        set_field(self, "messages", tuple(messages))
 
 
 # ---------------------------------------------------------------- the ports

@@ -176,19 +176,9 @@ class MemoryDriver:
             return None
         return ConversationRows(
             head=found.head,
-            runs=tuple(
-                map(
-                    _own_stored,
-                    sorted(found.runs.values(), key=lambda one: (one.run.turn, one.run.id)),
-                )
-            ),
-            receipts=tuple(_own_receipt(receipt) for _, receipt in sorted(found.receipts.items())),
-            messages=tuple(
-                map(
-                    _own_placed,
-                    sorted(found.messages.values(), key=lambda one: (one.place, one.message.id)),
-                )
-            ),
+            runs=tuple(map(_own_stored, found.runs.values())),
+            receipts=tuple(map(_own_receipt, found.receipts.values())),
+            messages=tuple(map(_own_placed, found.messages.values())),
         )
 
     def _scan(self, cursor: int, limit: int, keep: Callable[[Run], bool]) -> RunScan:

@@ -36,7 +36,7 @@ _LOADED_RUN: Final = Piece(
     rows.STORED_RUN,
     "FROM {head} LEFT JOIN {run} ON {run.conversation_id} = {head.conversation_id} "
     "AND {run.run_id} = %s WHERE {head.conversation_id} = {unseen}",
-    extras=("{head.schema_version}", "{head.version}", "{head.updated_at}", "{head.purged_at}"),
+    extras=tuple(f"{{head.{field}}}" for field in rows.HEAD_FIELDS),
 )
 _ANSWER: Final = (
     "JOIN {message} ON {message.conversation_id} = {run.conversation_id} "
@@ -89,11 +89,11 @@ _TAKEN: Final = (
 )
 _TAKEN_RUN: Final = Piece("taken", "run", rows.RUN_ID, "FROM {run} " + _RUN_KEY)
 
-# A few of them are looked up with `archived_at IS NULL`: with `active = 1` the index of the places,
-# which walks all active ones, would seem as good as the one of the ids.
 _ACTIVE_MESSAGES: Final = (
     "FROM {message} WHERE {message.conversation_id} = {unseen} AND {message.active} = 1"
 )
+# By `archived_at IS NULL`: with `active = 1` the index of the places, which walks all active ones,
+# would seem as good as the one of the ids.
 _MEMBERS: Final = Piece(
     "member",
     "message",
@@ -149,8 +149,6 @@ _EVERYTHING: Final = (
         "message", "message", rows.MESSAGE, "FROM {message} WHERE {message.conversation_id} = %s"
     ),
 )
-
-HEAD_FIELDS: Final = ("schema_version", "version", "updated_at", "purged_at")
 
 
 class ReadStatements:
@@ -297,7 +295,7 @@ class ReadStatements:
         alias = self._dialect.using
         no_key = connections[alias].features.has_select_for_no_key_update
         heads = Conversation.objects.using(alias).select_for_update(no_key=no_key)
-        query: Any = heads.filter(pk="").values_list(*HEAD_FIELDS).query
+        query: Any = heads.filter(pk="").values_list(*rows.HEAD_FIELDS).query
         sql, _ = query.get_compiler(using=alias).as_sql()
         return str(sql)
 
@@ -308,7 +306,7 @@ class ReadStatements:
         version = head.columns(["version"])
         return self._tables.sql(
             f"UPDATE {{head}} SET {version} = {version} WHERE {{head.conversation_id}} = %s "
-            f"RETURNING {head.columns(HEAD_FIELDS)}"
+            f"RETURNING {head.columns(rows.HEAD_FIELDS)}"
         )
 
     def _insert_or_lock(self) -> str:
@@ -320,7 +318,7 @@ class ReadStatements:
         return self._tables.sql(
             f"INSERT INTO {{head}} ({head.columns(inserted)}) VALUES ({marks(inserted)}) "
             f"ON CONFLICT ({head.columns(['conversation_id'])}) "
-            f"DO UPDATE SET {version} = {{head.version}} RETURNING {head.columns(HEAD_FIELDS)}"
+            f"DO UPDATE SET {version} = {{head.version}} RETURNING {head.columns(rows.HEAD_FIELDS)}"
         )
 
 

@@ -61,6 +61,7 @@ HEAD: Final = Lanes(
     integer=("schema_version", "version"),
     moment=("updated_at", "purged_at"),
 )
+HEAD_FIELDS: Final = (*HEAD.integer, *HEAD.moment)
 RUN: Final = Lanes(
     text=(
         "run_id",
@@ -114,24 +115,26 @@ class RowReader:
 
     def head(self, row: Sequence[Any]) -> Head:
         """Build the head."""
+        return self.head_of(*row[_INTEGER : _INTEGER + 2], *row[_MOMENT : _MOMENT + 2])
+
+    def head_of(
+        self,
+        schema_version: int,
+        version: int,
+        updated_at: datetime | str,
+        purged_at: datetime | str | None,
+    ) -> Head:
+        """Build the head of its columns, as a lock gives them (`HEAD_FIELDS`)."""
 
         def build() -> Head:
             return Head(
                 conversation_id=self._conversation_id,
-                version=row[_INTEGER + 1],
-                updated_at=self._at(row, 0),
-                purged_at=self._moment(row[_MOMENT + 1]),
+                version=version,
+                updated_at=self._moment(updated_at),  # type: ignore[arg-type] # never null
+                purged_at=self._moment(purged_at),
             )
 
-        return self._checked("head", "", row[_INTEGER], build)
-
-    def locked_head(self, row: Sequence[Any]) -> Head:
-        """Build the head of a lock's row, which has its own few columns."""
-        schema_version, version, updated_at, purged_at = row
-        lanes: list[Any] = [None] * (1 + sum(LANES.values()))
-        lanes[_INTEGER : _INTEGER + 2] = schema_version, version
-        lanes[_MOMENT : _MOMENT + 2] = updated_at, purged_at
-        return self.head(lanes)
+        return self._checked("head", "", schema_version, build)
 
     def clock(self, moment: datetime | str | None) -> datetime:
         """Give the moment of a row of kind `clock`."""
