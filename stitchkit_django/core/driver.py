@@ -155,6 +155,9 @@ class RunWrite(Record, frozen=True, kw_only=True):
     run: Run
     guard: RunGuard | None = None
     """None: the run is new."""
+    changed: frozenset[str] | None = None
+    """The fields that are not as they were read, the lease's left out: a driver may write them
+    alone. None: not known, write all."""
     lease: bool = False
     """Whether its lease is written too, which renewals move without the head's lock."""
     answer: Message | None = None

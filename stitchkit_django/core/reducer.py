@@ -7,7 +7,7 @@ revision, state, owner, fence, queue, lease, then misuse that depends on state.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Final, assert_never
 
 from msgspec.structs import replace
 
@@ -79,8 +79,8 @@ from stitchkit_django.core.successors import (
     answer_message,
     committed_message,
     ended_run,
-    extended_run,
-    leased_run,
+    extended_lease,
+    new_lease,
     next_run,
 )
 
@@ -89,6 +89,11 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from stitchkit_django.core.values import JSONValue
+
+# The lease is written when a write says so, changed or not: a renewal may have moved it.
+_RUN_FIELDS: Final = tuple(
+    field for field in Run.__struct_fields__ if not field.startswith("lease_")
+)
 
 
 def decide(facts: Facts, request: Mutation) -> WriteSet | Outcome:
@@ -153,7 +158,7 @@ def renew(facts: RunFacts, request: RenewLease) -> Run | Conflict | NotFound:
     )
     if not isinstance(run, Run):
         return run
-    return leased_run(run, request.lease, _moment(known))
+    return replace(run, **new_lease(request.lease, _moment(known)))
 
 
 def applied(changes: WriteSet) -> Applied:
@@ -223,7 +228,7 @@ def _join(facts: Facts, request: AcceptInput, run: Run) -> WriteSet:
         input_message_ids=(*run.input_message_ids, request.input_message_id),
     )
     place = Place(run.turn, len(run.input_message_ids))
-    return _admission(facts, request, RunWrite(run=joined, guard=_guard(run)), place)
+    return _admission(facts, request, _change(run, joined), place)
 
 
 def _admission(facts: Facts, request: AcceptInput, write: RunWrite, place: Place) -> WriteSet:
@@ -281,9 +286,9 @@ def _acquire(facts: Facts, request: AcquireRun) -> WriteSet | Outcome:
         owner_id=request.owner_id,
         fencing_token=(run.fencing_token or 0) + 1,
         acquired_at=moment,
+        **new_lease(request.lease, moment),
     )
-    leased = leased_run(acquired, request.lease, moment)
-    return _write(facts, RunWrite(run=leased, guard=_guard(run), lease=True))
+    return _write(facts, _change(run, acquired, lease=True))
 
 
 def _checkpoint(facts: Facts, request: CheckpointRun) -> WriteSet | Outcome:
@@ -291,7 +296,13 @@ def _checkpoint(facts: Facts, request: CheckpointRun) -> WriteSet | Outcome:
     if not isinstance(run, Run):
         return run
     moment = _moment(facts)
-    kept = next_run(run, Operation.CHECKPOINT, moment, usage=request.usage or run.usage)
+    kept = next_run(
+        run,
+        Operation.CHECKPOINT,
+        moment,
+        usage=request.usage or run.usage,
+        **extended_lease(run, moment),
+    )
     message = answer_message(
         run,
         facts.assistant,
@@ -301,7 +312,7 @@ def _checkpoint(facts: Facts, request: CheckpointRun) -> WriteSet | Outcome:
         moment=moment,
     )
     # A renewal after the read moves the lease alone: judged anew, this write can't shorten it.
-    write = RunWrite(run=extended_run(kept, moment), guard=_lease_guard(run), lease=True)
+    write = _change(run, kept, lease=True, guards_lease=True)
     return _write(facts, write, _put(facts, run, message))
 
 
@@ -310,7 +321,7 @@ def _interrupt(facts: Facts, request: RequestInterrupt) -> WriteSet | Outcome:
     if not isinstance(run, Run):
         return run
     interrupted = next_run(run, Operation.INTERRUPT, _moment(facts))
-    return _write(facts, RunWrite(run=interrupted, guard=_lease_guard(run)))
+    return _write(facts, _change(run, interrupted, guards_lease=True))
 
 
 def _cancel(facts: Facts, request: CancelRun) -> WriteSet | Outcome:
@@ -319,7 +330,7 @@ def _cancel(facts: Facts, request: CancelRun) -> WriteSet | Outcome:
         return run
     message = _answer(facts, run, TerminalReason.CANCELLED, _partial(facts), None)
     ended = ended_run(run, TerminalReason.CANCELLED, _moment(facts))
-    write = RunWrite(run=ended, guard=_guard(run), answer=message)
+    write = _change(run, ended, answer=message)
     return _write(facts, write, _put(facts, run, message))
 
 
@@ -333,21 +344,21 @@ def _recover(facts: Facts, request: RecoverRun) -> WriteSet | Outcome:
         return _conflict(facts, ConflictReason.LEASE)
     if requeues and run.is_acquired and not request.replay_safe:
         raise ReplayNotSafeError(run.id)
+    moment = _moment(facts)
     # A renewal between the read and this write moves the lease alone: it must stop the write.
-    guard = _lease_guard(run)
     if requeues:
-        unleased = leased_run(run, None, _moment(facts))
-        queued = next_run(unleased, Operation.REQUEUE, _moment(facts), owner_id=None)
-        return _write(facts, RunWrite(run=queued, guard=guard, lease=True))
+        lease = new_lease(None, moment)
+        queued = next_run(run, Operation.REQUEUE, moment, owner_id=None, **lease)
+        return _write(facts, _change(run, queued, lease=True, guards_lease=True))
     message = _answer(facts, run, TerminalReason.ABANDONED, _partial(facts), None)
     abandoned = ended_run(
         run,
         TerminalReason.ABANDONED,
-        _moment(facts),
+        moment,
         owner_id=None,
         terminal_detail=request.detail,
     )
-    write = RunWrite(run=abandoned, guard=guard, lease=True, answer=message)
+    write = _change(run, abandoned, lease=True, guards_lease=True, answer=message)
     return _write(facts, write, _put(facts, run, message))
 
 
@@ -370,11 +381,11 @@ def _end(facts: Facts, request: CommitTerminal) -> WriteSet | Outcome:
         usage=request.usage or run.usage,
     )
     message = _answer(facts, run, request.reason, request.parts, request.metadata)
-    write = RunWrite(run=ended, guard=_guard(run), lease=True, answer=message)
+    write = _change(run, ended, lease=True, answer=message)
     others = tuple(
-        RunWrite(
-            run=ended_run(other, TerminalReason.ABSORBED, moment, absorbed_into_run_id=run.id),
-            guard=_guard(other),
+        _change(
+            other,
+            ended_run(other, TerminalReason.ABSORBED, moment, absorbed_into_run_id=run.id),
         )
         for other in absorbed
     )
@@ -556,12 +567,23 @@ def _put(facts: Facts, run: Run, message: Message) -> HistoryMutation:
     return UpdateMessage(message=message)
 
 
-def _guard(run: Run) -> RunGuard:
-    return RunGuard(revision=run.revision, owner_id=run.owner_id, fencing_token=run.fencing_token)
-
-
-def _lease_guard(run: Run) -> RunGuard:
-    return replace(_guard(run), lease=True, lease_expires_at=run.lease_expires_at)
+def _change(
+    read: Run,
+    run: Run,
+    *,
+    lease: bool = False,
+    guards_lease: bool = False,
+    answer: Message | None = None,
+) -> RunWrite:
+    guard = RunGuard(
+        revision=read.revision,
+        owner_id=read.owner_id,
+        fencing_token=read.fencing_token,
+        lease=guards_lease,
+        lease_expires_at=read.lease_expires_at if guards_lease else None,
+    )
+    changed = {field for field in _RUN_FIELDS if getattr(read, field) != getattr(run, field)}
+    return RunWrite(run=run, guard=guard, changed=frozenset(changed), lease=lease, answer=answer)
 
 
 def _write(

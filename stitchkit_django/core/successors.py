@@ -42,19 +42,19 @@ def ended_run(run: Run, reason: TerminalReason, moment: datetime, **fields: obje
     )
 
 
-def leased_run(run: Run, lease: timedelta | None, moment: datetime) -> Run:
-    """Give the run with a lease that begins now, or with none."""
+def new_lease(lease: timedelta | None, moment: datetime) -> dict[str, object]:
+    """Give the fields of a run for a lease that begins now, or for none."""
     if lease is None:
-        return replace(run, lease_seconds=None, lease_expires_at=None)
-    return replace(run, lease_seconds=lease_seconds(lease), lease_expires_at=moment + lease)
+        return {"lease_seconds": None, "lease_expires_at": None}
+    return {"lease_seconds": lease_seconds(lease), "lease_expires_at": moment + lease}
 
 
-def extended_run(run: Run, moment: datetime) -> Run:
-    """Give the run with its lease begun anew, if it has one; never with a shorter one."""
+def extended_lease(run: Run, moment: datetime) -> dict[str, object]:
+    """Give the fields of a run for its lease begun anew, if it has one; never for a shorter one."""
     if run.lease_seconds is None or run.lease_expires_at is None:
-        return run
+        return {}
     extended = moment + timedelta(seconds=run.lease_seconds)
-    return replace(run, lease_expires_at=max(run.lease_expires_at, extended))
+    return {"lease_expires_at": max(run.lease_expires_at, extended)}
 
 
 def committed_message(  # noqa: PLR0913 - a message's fields

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stitchkit_django.core import wire
@@ -11,7 +12,7 @@ from stitchkit_django.statements.reads import marks
 from stitchkit_django.statements.tables import Statement
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from stitchkit_django.core import records
     from stitchkit_django.core.driver import (
@@ -21,26 +22,37 @@ if TYPE_CHECKING:
         RunWrite,
         WriteSet,
     )
+    from stitchkit_django.core.usage import Usage
     from stitchkit_django.statements.tables import Table, Tables
 
-_RUN_CHANGES: Final = (
-    "input_message_ids",
-    "state",
-    "revision",
-    "owner_id",
-    "fencing_token",
-    "terminal_reason",
-    "terminal_policy_name",
-    "terminal_detail",
-    "absorbed_into_run_id",
-    "usage",
-    "cost_amount",
-    "cost_currency",
-    "terminal_assistant",
-    "updated_at",
-    "acquired_at",
-    "ended_at",
+# What of a run changes after its admission, and the columns that hold it.
+_RUN_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "input_message_ids": ("input_message_ids",),
+        "state": ("state",),
+        "revision": ("revision",),
+        "owner_id": ("owner_id",),
+        "fencing_token": ("fencing_token",),
+        "terminal_reason": ("terminal_reason",),
+        "terminal_policy_name": ("terminal_policy_name",),
+        "terminal_detail": ("terminal_detail",),
+        "absorbed_into_run_id": ("absorbed_into_run_id",),
+        "usage": ("usage", "cost_amount", "cost_currency"),
+        "updated_at": ("updated_at",),
+        "acquired_at": ("acquired_at",),
+        "ended_at": ("ended_at",),
+    }
 )
+_ANSWER: Final = "terminal_assistant"
+_RUN_TEXTS: Final[Mapping[str, Callable[[Any], str]]] = MappingProxyType(
+    {
+        "input_message_ids": wire.IDENTIFIERS.encode,
+        "state": str,
+        "terminal_reason": str,
+        "terminal_detail": wire.TEXT.encode,
+    }
+)
+_RUN_MOMENTS: Final = frozenset({"updated_at", "acquired_at", "ended_at"})
 _RUN_LEASE: Final = ("lease_seconds", "lease_expires_at")
 _RUN_BEGINNING: Final = (
     "conversation_id",
@@ -135,8 +147,9 @@ class WriteStatements:
 
     def _build_runs(self, tables: Tables) -> None:
         run, same = tables["run"], tables.dialect.is_same
-        self._insert_run = _insert(run, _RUN_BEGINNING + _RUN_CHANGES + _RUN_LEASE)
-        leases = {False: "", True: f", {run.assignments(_RUN_LEASE)}"}
+        self._insert_run = _insert(
+            run, [*_RUN_BEGINNING, *_columns(_RUN_COLUMNS), _ANSWER, *_RUN_LEASE]
+        )
         # As the run was read, and the head too: guarded by the version alone, a worker with a
         # stale fence would still write.
         self._guard = (
@@ -144,19 +157,13 @@ class WriteStatements:
             f"AND {{run.revision}} = %s "
             f"AND {{run.owner_id}} {same} %s AND {{run.fencing_token}} {same} %s"
         )
-        head = (
-            "EXISTS (SELECT 1 FROM {head} WHERE {head.conversation_id} = %s "
-            "AND {head.version} = %s)"
+        self._run_and_head = tables.sql(
+            f"WHERE {self._guard} AND EXISTS (SELECT 1 FROM {{head}} "
+            "WHERE {head.conversation_id} = %s AND {head.version} = %s)"
         )
-        lease_guard = f" AND {{run.lease_expires_at}} {same} %s"
-        self._update_run = {
-            (lease, guards_lease): tables.sql(
-                f"UPDATE {{run}} SET {run.assignments(_RUN_CHANGES)}{assigned} "
-                f"WHERE {self._guard} AND {head}{lease_guard if guards_lease else ''}"
-            )
-            for lease, assigned in leases.items()
-            for guards_lease in (False, True)
-        }
+        self._lease_guard = tables.sql(f" AND {{run.lease_expires_at}} {same} %s")
+        self._run = run
+        self._update_run: dict[tuple[object, ...], str] = {}
         self._count_guarded = tables.sql("SELECT COUNT(*) FROM {run} WHERE ")
         self._one_guarded = tables.sql(f"({self._guard})")
         self._renew = tables.sql(
@@ -226,26 +233,46 @@ class WriteStatements:
 
     def insert_run(self, run: records.Run, answer: records.Message | None) -> Following:
         """Insert a run, with its answer if it has ended."""
-        beginning = (
+        values = (
             run.conversation_id,
             run.id,
             SCHEMA_VERSION,
             run.turn,
             run.assistant_message_id,
             self._moment(run.created_at),
+            *self._run_values(run, _RUN_COLUMNS),
+            None if answer is None else wire.MESSAGE.encode(answer),
+            *self._lease(run),
         )
-        values = (*beginning, *self._run_changes(run, answer), *self._lease(run))
         return Following(*self._insert_run, values)
 
     def update_run(self, write: RunWrite, guard: RunGuard, expected_version: int) -> Statement:
-        """Change a run; no row where it, or the head, is not as it was read."""
-        run = write.run
-        lease = self._lease(run) if write.lease else ()
-        guarded = self._guarded(run, guard)
-        head = (run.conversation_id, expected_version)
-        expires = (self._moment(guard.lease_expires_at),) if guard.lease else ()
-        values = (*self._run_changes(run, write.answer), *lease, *guarded, *head, *expires)
-        return Statement(self._update_run[write.lease, guard.lease], values)
+        """Change what has changed of a run; no row where it, or the head, is not as it was read."""
+        run, changed = write.run, write.changed
+        # In one order, so that the same fields make the same statement.
+        fields = [field for field in _RUN_COLUMNS if changed is None or field in changed]
+        values = [*self._run_values(run, fields)]
+        if write.answer is not None:
+            values.append(wire.MESSAGE.encode(write.answer))
+        if write.lease:
+            values += self._lease(run)
+        values += self._guarded(run, guard)
+        values += (run.conversation_id, expected_version)
+        if guard.lease:
+            values.append(self._moment(guard.lease_expires_at))
+        return Statement(self._run_update(fields, write, guard), values)
+
+    def _run_update(self, fields: Sequence[str], write: RunWrite, guard: RunGuard) -> str:
+        shape = (*fields, write.answer is not None, write.lease, guard.lease)
+        if shape not in self._update_run:
+            columns = [*_columns(fields)]
+            columns += [_ANSWER] if write.answer is not None else []
+            columns += _RUN_LEASE if write.lease else ()
+            where = self._run_and_head + (self._lease_guard if guard.lease else "")
+            self._update_run[shape] = (
+                f"UPDATE {self._run} SET {self._run.assignments(columns)} {where}"
+            )
+        return self._update_run[shape]
 
     def count_guarded(self, writes: Sequence[tuple[records.Run, RunGuard]]) -> Statement:
         """Count the runs that are as they were read."""
@@ -310,26 +337,21 @@ class WriteStatements:
         """Delete all rows of a conversation but its head."""
         return [Statement(sql, (conversation_id,)) for sql in self._delete_all]
 
-    def _run_changes(self, run: records.Run, answer: records.Message | None) -> tuple[object, ...]:
-        cost = None if run.usage is None else run.usage.cost
-        return (
-            wire.IDENTIFIERS.encode(run.input_message_ids),
-            str(run.state),
-            run.revision,
-            run.owner_id,
-            run.fencing_token,
-            None if run.terminal_reason is None else str(run.terminal_reason),
-            run.terminal_policy_name,
-            None if run.terminal_detail is None else wire.TEXT.encode(run.terminal_detail),
-            run.absorbed_into_run_id,
-            None if run.usage is None else wire.USAGE.encode(run.usage),
-            None if cost is None else self._dialect.amount(cost.amount),
-            None if cost is None else cost.currency,
-            None if answer is None else wire.MESSAGE.encode(answer),
-            self._moment(run.updated_at),
-            self._moment(run.acquired_at),
-            self._moment(run.ended_at),
-        )
+    def _run_values(self, run: records.Run, fields: Collection[str]) -> Iterator[object]:
+        for field in fields:
+            value = getattr(run, field)
+            if field == "usage":
+                yield from self._usage(value)
+            elif value is None or field not in _RUN_TEXTS:
+                yield self._moment(value) if field in _RUN_MOMENTS else value
+            else:
+                yield _RUN_TEXTS[field](value)
+
+    def _usage(self, usage: Usage | None) -> Iterator[object]:
+        cost = None if usage is None else usage.cost
+        yield None if usage is None else wire.USAGE.encode(usage)
+        yield None if cost is None else self._dialect.amount(cost.amount)
+        yield None if cost is None else cost.currency
 
     def _message_changes(self, message: records.Message) -> tuple[object, ...]:
         return (
@@ -345,6 +367,11 @@ class WriteStatements:
     def _guarded(self, run: records.Run, guard: RunGuard) -> tuple[object, ...]:
         key = (run.conversation_id, run.id)
         return (*key, guard.revision, guard.owner_id, guard.fencing_token)
+
+
+def _columns(fields: Iterable[str]) -> Iterator[str]:
+    for field in fields:
+        yield from _RUN_COLUMNS[field]
 
 
 def _insert(table: Table, fields: Sequence[str]) -> _Texts:
