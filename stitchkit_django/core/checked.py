@@ -17,19 +17,29 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+# Nothing that a record can hold leads back to it, so the garbage collector need not look: of a
+# long conversation's records it would take longer than their making.
+class Record(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
+):
     """A frozen record: camelCase on the wire, what is absent left out."""
 
 
 def check(record: msgspec.Struct, checker: Callable[[str, object], object], *fields: str) -> None:
     """Put each field through a checker of `core.values` and keep what it gives."""
     for field in fields:
-        set_field(record, field, checker(field, getattr(record, field)))
+        value = getattr(record, field)
+        checked = checker(field, value)
+        # Most values are as they should be, and setting costs more than comparing.
+        if checked is not value:
+            force_setattr(record, field, checked)
 
 
 def check_member(record: msgspec.Struct, kind: type[StrEnum], field: str) -> None:
     """Make a field the member of its closed set, given as itself or as its plain string."""
-    set_field(record, field, values.member(field, kind, getattr(record, field)))
+    value = getattr(record, field)
+    if type(value) is not kind:
+        force_setattr(record, field, values.member(field, kind, value))
 
 
 def check_is(record: msgspec.Struct, kind: type, *fields: str) -> None:
@@ -57,15 +67,13 @@ def check_tuple(record: msgspec.Struct, kind: type, field: str) -> None:
     set_field(record, field, value if type(value) is tuple else tuple(value))
 
 
-def check_together(record: msgspec.Struct, field: str, *, needed: bool, when: str) -> None:
-    """Check that a field is set exactly in one case, which `when` names."""
+def unpaired(record: msgspec.Struct, field: str, when: str) -> InvalidValueError:
+    """Make the error of a field that must be set exactly in one case, which `when` names."""
     value = getattr(record, field)
-    if (value is not None) is not needed:
-        raise InvalidValueError(f"$.{field}", f"is {shown(value)}, but must be set exactly {when}")
+    return InvalidValueError(f"$.{field}", f"is {shown(value)}, but must be set exactly {when}")
 
 
 def set_field(record: msgspec.Struct, field: str, value: object) -> None:
     """Set a field of a frozen record that is being built."""
-    # Most values are as they should be, and setting costs more than comparing.
     if getattr(record, field) is not value:
         force_setattr(record, field, value)

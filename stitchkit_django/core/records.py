@@ -18,10 +18,10 @@ from stitchkit_django.core.checked import (
     check,
     check_is,
     check_member,
-    check_together,
     check_tuple,
     check_type,
     set_field,
+    unpaired,
 )
 from stitchkit_django.core.errors import InvalidValueError, shown
 from stitchkit_django.core.lifecycle import (
@@ -39,6 +39,9 @@ from stitchkit_django.core.usage import Usage
 # Of every record on the wire, and of every row.
 SCHEMA_VERSION: Final = 1
 MAX_DETAIL_CHARACTERS: Final = 4_096
+# Looked up once: of an enum's class it takes longer than the comparison.
+_ASSISTANT: Final = MessageRole.ASSISTANT
+_COMMITTED: Final = MessageStatus.COMMITTED
 _OWNERLESS_STATES: Final = frozenset({RunState.QUEUED, RunState.ABANDONED})
 
 
@@ -81,21 +84,37 @@ class Message(Document, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Check each field, and that role, status, parts and run agree."""
-        check(self, values.identifier, "id", "conversation_id")
-        check(self, values.optional_identifier, "run_id")
-        check_member(self, MessageRole, "role")
-        check_member(self, MessageStatus, "status")
+        if not self._is_ordinary():
+            self._check_fields()
         set_field(self, "parts", message_parts(self.role, self.parts))
-        check(self, values.json_object, "metadata")
-        check(self, values.moment, "created_at", "updated_at")
-        assistant = self.role is MessageRole.ASSISTANT
-        if assistant is (self.status is MessageStatus.COMMITTED):
+        assistant = self.role is _ASSISTANT
+        if assistant is (self.status is _COMMITTED):
             reason = f"{self.status} is not a status of role {self.role}"
             raise InvalidValueError("$.status", reason)
         if assistant is (self.run_id is None):
             reason = "must be set exactly on an assistant message"
             raise InvalidValueError("$.run_id", reason)
         _not_before(self, "updated_at", self.created_at)
+
+    def _is_ordinary(self) -> bool:
+        # One look for what nearly every message is: a long conversation holds thousands.
+        return (
+            values.are_plain(
+                self.id, self.conversation_id, self.id if self.run_id is None else self.run_id
+            )
+            and type(self.role) is MessageRole
+            and type(self.status) is MessageStatus
+            and self.metadata is None
+            and values.are_utc(self.created_at, self.updated_at)
+        )
+
+    def _check_fields(self) -> None:
+        check(self, values.identifier, "id", "conversation_id")
+        check(self, values.optional_identifier, "run_id")
+        check_member(self, MessageRole, "role")
+        check_member(self, MessageStatus, "status")
+        check(self, values.json_object, "metadata")
+        check(self, values.moment, "created_at", "updated_at")
 
 
 class Run(Document, frozen=True, kw_only=True):
@@ -138,6 +157,46 @@ class Run(Document, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Check each field, and that state, owner, lease and end agree."""
+        if not self._is_ordinary():
+            self._check_fields()
+        _check_inputs(self)
+        _check_ownership(self)
+        _check_end(self)
+        _not_before(self, "updated_at", self.created_at)
+        _not_before(self, "ended_at", self.created_at)
+
+    def _is_ordinary(self) -> bool:
+        # As of a message: one look for what nearly every run is.
+        start = self.created_at
+        return (
+            type(self.input_message_ids) is tuple
+            and values.are_plain(
+                self.id,
+                self.conversation_id,
+                self.assistant_message_id,
+                self.id if self.owner_id is None else self.owner_id,
+                *self.input_message_ids,
+            )
+            and self.terminal_policy_name is None
+            and self.terminal_detail is None
+            and self.absorbed_into_run_id is None
+            and type(self.state) is RunState
+            and values.are_counts(
+                self.turn, self.revision, 1 if self.fencing_token is None else self.fencing_token
+            )
+            and self.turn != 0
+            and self.fencing_token != 0
+            and (self.usage is None or type(self.usage) is Usage)
+            and values.are_utc(
+                start,
+                self.updated_at,
+                start if self.acquired_at is None else self.acquired_at,
+                start if self.ended_at is None else self.ended_at,
+                start if self.lease_expires_at is None else self.lease_expires_at,
+            )
+        )
+
+    def _check_fields(self) -> None:
         check(self, values.identifier, "id", "conversation_id", "assistant_message_id")
         optional = ("owner_id", "terminal_policy_name", "absorbed_into_run_id")
         check(self, values.optional_identifier, *optional)
@@ -150,11 +209,6 @@ class Run(Document, frozen=True, kw_only=True):
         check(self, values.optional_moment, "acquired_at", "ended_at", "lease_expires_at")
         check(self, values.optional_text, "terminal_detail")
         check_type(self, Usage, "usage")
-        _check_inputs(self)
-        _check_ownership(self)
-        _check_end(self)
-        _not_before(self, "updated_at", self.created_at)
-        _not_before(self, "ended_at", self.created_at)
 
     @property
     def is_active(self) -> bool:
@@ -335,7 +389,9 @@ def _check_answer(field: str, run: Run, answer: Message | None) -> None:
 def _check_inputs(run: Run) -> None:
     if not run.input_message_ids:
         raise InvalidValueError("$.input_message_ids", "is empty: a run answers some input")
-    if len(set(run.input_message_ids)) != len(run.input_message_ids):
+    if len(run.input_message_ids) > 1 and len({*run.input_message_ids}) < len(
+        run.input_message_ids
+    ):
         raise InvalidValueError("$.input_message_ids", "names an input twice")
 
 
@@ -347,10 +403,11 @@ def _check_ownership(run: Run) -> None:
         raise InvalidValueError("$.owner_id", f"a run of state {run.state} needs its owner")
     if run.is_acquired and run.fencing_token is None:
         raise InvalidValueError("$.fencing_token", f"a run of state {run.state} needs its fence")
-    fenced = run.fencing_token is not None
-    check_together(run, "acquired_at", needed=fenced, when="when there is a fencing token")
+    if (run.acquired_at is None) is not (run.fencing_token is None):
+        raise unpaired(run, "acquired_at", "when there is a fencing token")
     leased = run.lease_expires_at is not None
-    check_together(run, "lease_seconds", needed=leased, when="when the lease has an end")
+    if (run.lease_seconds is not None) is not leased:
+        raise unpaired(run, "lease_seconds", "when the lease has an end")
     if leased and not run.is_acquired:
         raise InvalidValueError("$.lease_expires_at", f"a run of state {run.state} has no lease")
     if run.lease_seconds is not None and not _is_duration(run.lease_seconds):
@@ -364,8 +421,10 @@ def _is_duration(seconds: object) -> bool:
 
 def _check_end(run: Run) -> None:
     ended = not run.is_active
-    check_together(run, "terminal_reason", needed=ended, when="on a run that has ended")
-    check_together(run, "ended_at", needed=ended, when="on a run that has ended")
+    if (run.terminal_reason is not None) is not ended:
+        raise unpaired(run, "terminal_reason", "on a run that has ended")
+    if (run.ended_at is not None) is not ended:
+        raise unpaired(run, "ended_at", "on a run that has ended")
     if run.terminal_reason is not None:
         check_member(run, TerminalReason, "terminal_reason")
         state = ENDINGS[run.terminal_reason].state
@@ -373,14 +432,20 @@ def _check_end(run: Run) -> None:
             told = f"reason {run.terminal_reason} ends a run in state {state}, not {run.state}"
             raise InvalidValueError("$.state", told)
     stopped = run.terminal_reason is TerminalReason.POLICY_STOP
-    check_together(run, "terminal_policy_name", needed=stopped, when="with the reason policy_stop")
+    if (run.terminal_policy_name is not None) is not stopped:
+        raise unpaired(run, "terminal_policy_name", "with the reason policy_stop")
     absorbed = run.terminal_reason is TerminalReason.ABSORBED
-    check_together(run, "absorbed_into_run_id", needed=absorbed, when="with the reason absorbed")
+    if (run.absorbed_into_run_id is not None) is not absorbed:
+        raise unpaired(run, "absorbed_into_run_id", "with the reason absorbed")
     if run.absorbed_into_run_id == run.id:
         raise InvalidValueError("$.absorbed_into_run_id", "names the run itself")
     if run.terminal_detail is not None:
-        if not ended:
-            raise InvalidValueError("$.terminal_detail", "is set on a run that has not ended")
-        if len(run.terminal_detail) > MAX_DETAIL_CHARACTERS:
-            told = f"has {len(run.terminal_detail)} characters: at most {MAX_DETAIL_CHARACTERS}"
-            raise InvalidValueError("$.terminal_detail", told)
+        _check_detail(run, run.terminal_detail)
+
+
+def _check_detail(run: Run, detail: str) -> None:
+    if run.is_active:
+        raise InvalidValueError("$.terminal_detail", "is set on a run that has not ended")
+    if len(detail) > MAX_DETAIL_CHARACTERS:
+        told = f"has {len(detail)} characters: at most {MAX_DETAIL_CHARACTERS}"
+        raise InvalidValueError("$.terminal_detail", told)

@@ -75,6 +75,30 @@ def identifier(name: str, value: object) -> str:
     return _plain(value)
 
 
+def are_plain(*given: object) -> bool:
+    """Tell whether all are identifiers as nearly every one is, which need no further look."""
+    for value in given:
+        if type(value) is not str or not _PLAIN_IDENTIFIER.fullmatch(value):
+            return False
+    return True
+
+
+def are_utc(*given: object) -> bool:
+    """Tell whether all are moments in UTC as `moment` gives them."""
+    for value in given:  # noqa: SIM110 - a generator takes longer than all looks together
+        if type(value) is not datetime or value.tzinfo is not UTC:
+            return False
+    return True
+
+
+def are_counts(*given: object) -> bool:
+    """Tell whether all are whole numbers of 0 or more, none larger than a bigint."""
+    for value in given:  # noqa: SIM110 - likewise
+        if type(value) is not int or not 0 <= value <= MAX_COUNT:
+            return False
+    return True
+
+
 def optional_identifier(name: str, value: object) -> str | None:
     """Check an identifier that may be absent (None); otherwise as `identifier`."""
     return None if value is None else identifier(name, value)
@@ -206,7 +230,9 @@ def json_object(name: str, value: object) -> JSONValue:
     Raises:
         InvalidValueError: not a dict, or as `json_value`.
     """
-    if value is not None and type(value) is not dict:
+    if value is None:
+        return None
+    if type(value) is not dict:
         raise InvalidValueError(f"$.{name}", f"{shown(value)} is not a dict")
     return json_value(name, value)
 
