@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import time
-from typing import TYPE_CHECKING, Final, TypeVar
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
@@ -36,14 +38,20 @@ from stitchkit_django.statements.rows import (
 from stitchkit_django.transaction import DjangoTransaction, Found, changed, fetched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from datetime import datetime
+
+    from django.db.backends.utils import CursorWrapper
 
     from stitchkit_django.core import driver as ports
     from stitchkit_django.core import records
     from stitchkit_django.statements import Statement
 
+    Row = Sequence[Any]
+
 T = TypeVar("T")
+
+logger = logging.getLogger("stitchkit_django.store")
 
 RETRY_SECONDS: Final = 60.0
 """How long a transaction that the database refuses is run again."""
@@ -83,8 +91,8 @@ class DjangoDriver:
 
         def attempt() -> T:
             # At the outermost level this makes no savepoint.
-            with transaction.atomic(using=self.using):
-                current = DjangoTransaction(self.using, self._sql)
+            with transaction.atomic(using=self.using), self._cursor() as cursor:
+                current = DjangoTransaction(self.using, self._sql, cursor)
                 result = work(current)
                 if current.made_head_in_vain:
                     transaction.set_rollback(True, using=self.using)
@@ -102,14 +110,14 @@ class DjangoDriver:
     def run(self, conversation_id: str, run_id: str) -> RunFacts:
         """Read one run and the head, in one statement."""
         statement = self._sql.reads.run(conversation_id, run_id)
-        rows = self._tried(lambda: fetched(self.using, statement), undone=False)
+        rows = self._fetched(statement)
         dialect = self._sql.dialect
         if not rows:
             return RunFacts(moment=dialect.now())
         reader = RowReader(dialect, conversation_id)
         moment, *head = extras(rows[0])
         return RunFacts(
-            head=reader.head_of(*head),
+            head=reader.head_of(head),
             moment=reader.clock(moment),
             run=None if first_text(rows[0]) is None else reader.stored_run(rows[0]),
         )
@@ -138,11 +146,11 @@ class DjangoDriver:
         statement = self._sql.writes.renew(expected, renewed)
 
         def attempt() -> int:
-            if not connections[self.using].in_atomic_block:
-                return changed(self.using, statement)
             # In a caller's transaction a failure takes the lease back, and nothing of the caller's.
-            with transaction.atomic(using=self.using):
-                return changed(self.using, statement)
+            nested = connections[self.using].in_atomic_block
+            savepoint = transaction.atomic(using=self.using) if nested else nullcontext()
+            with savepoint, self._cursor() as cursor:
+                return changed(cursor, statement)
 
         return self._tried(attempt) == 1
 
@@ -160,8 +168,18 @@ class DjangoDriver:
         )
 
     def _read(self, conversation_id: str, statement: Statement) -> Found:
-        rows = self._tried(lambda: fetched(self.using, statement), undone=False)
+        rows = self._fetched(statement)
         return Found(RowReader(self._sql.dialect, conversation_id), rows, statement.widths)
+
+    def _fetched(self, statement: Statement) -> list[Row]:
+        def attempt() -> list[Row]:
+            with self._cursor() as cursor:
+                return fetched(cursor, statement)
+
+        return self._tried(attempt, undone=False)
+
+    def _cursor(self) -> CursorWrapper:
+        return self._sql.dialect.cursor(connections[self.using])
 
     def _scan(self, statement: Statement) -> RunScan:
         found = self._read("", statement)
@@ -197,6 +215,13 @@ class DjangoDriver:
                 if given_up or not transient:
                     msg = f"the database failed ({tries} tries): {error}"
                     raise StoreUnavailableError(msg) from error
+                logger.warning(
+                    "database %r refused a transaction, which is run again (try %d): %s",
+                    self.using,
+                    tries,
+                    error,
+                    extra={"using": self.using, "tries": tries},
+                )
             longest = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2**tries)
             time.sleep(random.uniform(0, longest))  # noqa: S311 - only spreads writers out
 

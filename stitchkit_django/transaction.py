@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeVar, assert_never
 
-from django.db import connections, transaction
+from django.db import transaction
 from msgspec.structs import replace
 
 from stitchkit_django.core.driver import (
@@ -18,11 +18,22 @@ from stitchkit_django.core.driver import (
 )
 from stitchkit_django.core.errors import StoreUnavailableError
 from stitchkit_django.models import AdmissionReceipt, Message, Run
-from stitchkit_django.statements.rows import RowReader, extras, first_moment, first_text, widened
+from stitchkit_django.statements.rows import (
+    FULL,
+    RowReader,
+    extras,
+    first_moment,
+    first_text,
+    place_of_message,
+    turn_of_run,
+    widened,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime
+
+    from django.db.backends.utils import CursorWrapper
 
     from stitchkit_django.core import driver as ports
     from stitchkit_django.core import records
@@ -43,10 +54,11 @@ MOST_COMBINED: Final = 8
 class DjangoTransaction:
     """One transaction: the head is locked by the first read, and held to the end."""
 
-    def __init__(self, using: str, sql: Statements) -> None:
-        """Begin; nothing is sent yet."""
+    def __init__(self, using: str, sql: Statements, cursor: CursorWrapper) -> None:
+        """Take what the statements run through; nothing is sent yet."""
         self._using = using
         self._sql = sql
+        self._cursor = cursor
         self.made_head_in_vain = False
         """Whether a head was inserted for an admission that has written nothing."""
 
@@ -55,10 +67,12 @@ class DjangoTransaction:
         head = self._lock(wanted.conversation_id, admits=wanted.admits)
         if head is None:
             return Facts(moment=self._sql.dialect.now())
-        if wanted.run_id is not None and wanted.idempotency_key is None:
+        if wanted.all_active:
+            facts = self._queue_facts(head, wanted)
+        elif wanted.run_id is not None and wanted.idempotency_key is None:
             facts = self._run_facts(head, wanted)
         else:
-            facts = self._facts(head, wanted)
+            facts = self._admission_facts(head, wanted)
         return self._with_range(facts, wanted) if wanted.range_ids else facts
 
     def write(self, changes: ports.WriteSet) -> bool:
@@ -133,7 +147,7 @@ class DjangoTransaction:
             rows = self._fetched(self._sql.reads.make_head(conversation_id))
         if not rows:
             return None
-        head = reader.head_of(*rows[0])
+        head = reader.head_of(rows[0])
         # A head is committed with the version that its first admission writes, never with 0.
         self.made_head_in_vain = head.version == 0
         return head
@@ -144,15 +158,20 @@ class DjangoTransaction:
         if not rows:
             return Facts(head=head, moment=self._sql.dialect.now())
         moment, *_, first_active_id = extras(rows[0])
-        facts = Facts(
+        others, answered = self._others(reader, wanted) if wanted.other_run_ids else ((), ())
+        return Facts(
             head=head,
             moment=reader.clock(moment),
             run=reader.run(rows[0]),
             assistant=reader.outline(rows[0]),
             first_active_id=first_active_id,
+            others=tuple(others),
+            answered=frozenset(answered),
         )
-        if not wanted.other_run_ids:
-            return facts
+
+    def _others(
+        self, reader: RowReader, wanted: ports.ReadSet
+    ) -> tuple[Sequence[records.Run], Iterable[str]]:
         others: list[records.Run] = []
         answered: set[str] = set()
         for start in range(0, len(wanted.other_run_ids), IDS_A_STATEMENT):
@@ -161,27 +180,45 @@ class DjangoTransaction:
             found = Found(reader, self._fetched(statement), statement.widths)
             others += found.runs("other")
             answered |= found.texts("answered")
-        return replace(facts, others=tuple(others), answered=frozenset(answered))
+        return others, answered
 
-    def _facts(self, head: records.Head, wanted: ports.ReadSet) -> Facts:
+    def _queue_facts(self, head: records.Head, wanted: ports.ReadSet) -> Facts:
         reader = RowReader(self._sql.dialect, wanted.conversation_id)
-        statement = self._sql.reads.facts(wanted)
+        statement = self._sql.reads.queue(wanted.conversation_id)
         found = Found(reader, self._fetched(statement), statement.widths)
+        return Facts(head=head, moment=found.moment(), active=found.runs("active"))
+
+    def _admission_facts(self, head: records.Head, wanted: ports.ReadSet) -> Facts:
+        reader = RowReader(self._sql.dialect, wanted.conversation_id)
+        row = self._fetched(self._sql.reads.admission(wanted))[0]
+        joins = wanted.run_id is not None
+        moment, is_known, *taken = extras(row) if joins else row
+        new_ids = (*wanted.new_message_ids, wanted.new_run_id)
         facts = Facts(
             head=head,
-            moment=found.moment(),
-            receipt=found.built("receipt", reader.receipt),
-            run=found.built("run", reader.run),
-            active=found.runs("active"),
-            taken=found.texts("taken"),
+            moment=reader.clock(moment),
+            run=reader.run(row) if joins and first_text(row) is not None else None,
+            taken=frozenset(
+                identity
+                for identity, is_taken in zip(new_ids, taken, strict=True)
+                if identity and is_taken
+            ),
         )
-        if facts.receipt is None:
-            return facts
-        # Only a retry asks for more: the run that answers it.
-        run = self._stored_run(reader, wanted.conversation_id, facts.receipt.run_id)
+        # Only a retry asks for more: the receipt, and the run that answers it.
+        key = wanted.idempotency_key
+        return self._with_receipt(reader, facts, key) if key is not None and is_known else facts
+
+    def _with_receipt(self, reader: RowReader, facts: Facts, key: str) -> Facts:
+        row = self._fetched(self._sql.reads.receipt(reader.conversation_id, key))[0]
+        run = None if first_text(row) is None else reader.stored_run(row)
         absorber_id = None if run is None else run.run.absorbed_into_run_id
-        absorber = absorber_id and self._stored_run(reader, wanted.conversation_id, absorber_id)
-        return replace(facts, receipt_run=run, absorber=absorber or None)
+        absorber = absorber_id and self._stored_run(reader, reader.conversation_id, absorber_id)
+        return replace(
+            facts,
+            receipt=reader.receipt_of(extras(row)),
+            receipt_run=run,
+            absorber=absorber or None,
+        )
 
     def _stored_run(
         self, reader: RowReader, conversation_id: str, run_id: str
@@ -247,10 +284,10 @@ class DjangoTransaction:
                 assert_never(mutation)
 
     def _fetched(self, statement: Statement) -> list[Row]:
-        return fetched(self._using, statement)
+        return fetched(self._cursor, statement)
 
     def _changed(self, statement: Statement | Following) -> int:
-        return changed(self._using, statement)
+        return changed(self._cursor, statement)
 
 
 def _moved_past_the_store() -> StoreUnavailableError:
@@ -266,8 +303,8 @@ class Found:
         """Take the rows, and how wide the statement's union made them."""
         self.reader = reader
         self._rows: dict[str, list[Row]] = {}
-        for row in rows:
-            self._rows.setdefault(row[0], []).append(widened(row, widths))
+        for row in rows if widths == FULL else [widened(row, widths) for row in rows]:
+            self._rows.setdefault(row[0], []).append(row)
 
     def of(self, kind: str) -> list[Row]:
         """Give the rows of a kind."""
@@ -284,13 +321,13 @@ class Found:
 
     def runs(self, *kinds: str) -> tuple[records.Run, ...]:
         """Build the runs of some kinds, by turn."""
-        runs = [self.reader.run(row) for kind in kinds for row in self.of(kind)]
-        return tuple(sorted(runs, key=lambda run: run.turn))
+        rows = [row for kind in kinds for row in self.of(kind)]
+        return tuple([self.reader.run(row) for row in sorted(rows, key=turn_of_run)])
 
     def messages(self) -> tuple[PlacedMessage, ...]:
         """Build the messages, by place."""
-        messages = map(self.reader.message, self.of("message"))
-        return tuple(sorted(messages, key=lambda placed: placed.place))
+        rows = sorted(self.of("message"), key=place_of_message)
+        return tuple([self.reader.message(row) for row in rows])
 
     def texts(self, kind: str) -> frozenset[str]:
         """Give the ids that the rows of a kind hold."""
@@ -301,17 +338,15 @@ class Found:
         return self.reader.clock(first_moment(self.of("clock")[0]))
 
 
-def fetched(using: str, statement: Statement) -> list[Row]:
+def fetched(cursor: CursorWrapper, statement: Statement) -> list[Row]:
     """Run a statement and give its rows."""
-    with connections[using].cursor() as cursor:
-        cursor.execute(statement.sql, statement.parameters)
-        rows: list[Row] = cursor.fetchall()
-        return rows
+    cursor.execute(statement.sql, statement.parameters)
+    rows: list[Row] = cursor.fetchall()
+    return rows
 
 
-def changed(using: str, statement: Statement | Following) -> int:
+def changed(cursor: CursorWrapper, statement: Statement | Following) -> int:
     """Run a statement and give how many rows it changed."""
-    with connections[using].cursor() as cursor:
-        cursor.execute(statement.sql, statement.parameters)
-        count: int = cursor.rowcount
-        return count
+    cursor.execute(statement.sql, statement.parameters)
+    count: int = cursor.rowcount
+    return count

@@ -9,9 +9,13 @@ from django.db import connections
 from django.utils.dateparse import parse_datetime
 
 from stitchkit_django.core.usage import MAX_COST_DIGITS, MAX_COST_PLACES
+from stitchkit_django.statements.cursors import quick_cursor
 
 if TYPE_CHECKING:
     from decimal import Decimal
+
+    from django.db.backends.base.base import BaseDatabaseWrapper
+    from django.db.backends.utils import CursorWrapper
 
 
 class Dialect:
@@ -48,13 +52,17 @@ class Dialect:
         """Take the alias, not its connection: that is each thread's own."""
         self.using = using
 
+    def cursor(self, connection: BaseDatabaseWrapper) -> CursorWrapper:
+        """Give the cursor that statements run through."""
+        return quick_cursor(connection)
+
     def moment(self, value: datetime | str | None) -> datetime | None:
         """Give a moment as read, aware and in UTC."""
         return value  # type: ignore[return-value] # psycopg gives it so, in the connection's zone
 
     def adapted(self, moment: datetime | None) -> Any:  # noqa: ANN401 - as the database wants it
         """Give a moment as a parameter."""
-        return connections[self.using].ops.adapt_datetimefield_value(moment)
+        return moment  # as `connection.ops` does on PostgreSQL
 
     def amount(self, value: Decimal | None) -> Any:  # noqa: ANN401 - likewise
         """Give an amount of money as a parameter."""
@@ -85,6 +93,10 @@ class SQLiteDialect(Dialect):
         "begins with a read can write later"
     )
 
+    def cursor(self, connection: BaseDatabaseWrapper) -> CursorWrapper:
+        """Give the cursor that statements run through."""
+        return connection.cursor()
+
     def moment(self, value: datetime | str | None) -> datetime | None:
         """Give a moment as read, aware and in UTC."""
         if isinstance(value, str):
@@ -92,6 +104,10 @@ class SQLiteDialect(Dialect):
         if value is None:
             return None
         return value.replace(tzinfo=connections[self.using].timezone).astimezone(UTC)
+
+    def adapted(self, moment: datetime | None) -> Any:  # noqa: ANN401 - as the database wants it
+        """Give a moment as a parameter."""
+        return connections[self.using].ops.adapt_datetimefield_value(moment)
 
     def is_transient(self, error: BaseException) -> bool:
         """Tell whether the same transaction may succeed when it is run again."""

@@ -13,18 +13,13 @@ from stitchkit_django.statements import rows
 from stitchkit_django.statements.tables import Piece, Statement, Union
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     from stitchkit_django.core.driver import Place, ReadSet
     from stitchkit_django.statements.tables import Tables
 
 _HEAD: Final = Piece("head", "head", rows.HEAD, "FROM {head} WHERE {head.conversation_id} = %s")
-
-_RECEIPT_KEY: Final = (
-    "WHERE {receipt.conversation_id} = {unseen} AND {receipt.idempotency_key} = %s"
-)
-_RECEIPT: Final = Piece("receipt", "receipt", rows.RECEIPT, "FROM {receipt} " + _RECEIPT_KEY)
 
 _RUN_KEY: Final = "WHERE {run.conversation_id} = {unseen} AND {run.run_id} = %s"
 _RUN: Final = Piece("run", "run", rows.RUN, "FROM {run} " + _RUN_KEY)
@@ -43,11 +38,12 @@ _ANSWER: Final = (
     "AND {message.message_id} = {run.assistant_message_id} "
 )
 # Behind a run: the moment, what its assistant message may pass on, and who is first in the queue.
-_OUTLINE: Final = (
-    "{message.message_id}",
-    "{message.schema_version}",
-    "{message.created_at}",
-    "{message.metadata}",
+# Each by a select of its own: a join takes a planner longer than all of them.
+_OUTLINE: Final = ("schema_version", "created_at", "metadata")
+_ANSWERS: Final = (
+    "(SELECT {{message.{field}}} FROM {{message}} "
+    "WHERE {{message.conversation_id}} = {{run.conversation_id}} "
+    "AND {{message.message_id}} = {{run.assistant_message_id}})"
 )
 _FIRST_ACTIVE: Final = (
     "(SELECT {queued.run_id} FROM {queued} WHERE {queued.conversation_id} = "
@@ -63,31 +59,40 @@ _OTHERS: Final = (
 _ACTIVE_RUNS: Final = "FROM {run} WHERE {run.conversation_id} = {unseen} AND {run.active} = 1"
 _ACTIVE: Final = Piece("active", "run", rows.RUN, _ACTIVE_RUNS)
 
+# What an admission asks of other rows, each as one truth value: a union of them takes a planner
+# twice as long.
+_KNOWN_KEY: Final = (
+    "EXISTS (SELECT 1 FROM {receipt} WHERE {receipt.conversation_id} = {unseen} "
+    "AND {receipt.idempotency_key} = %s)"
+)
 # Whether a new id is taken: by a message (archived too), by a receipt whose message is gone, or
 # reserved for an answer. Each id is looked up by itself: for several at once a planner may rather
 # walk all ids of a conversation that it takes for short.
-_TAKEN: Final = (
-    Piece(
-        "taken",
-        "message",
-        rows.MESSAGE_ID,
-        "FROM {message} WHERE {message.conversation_id} = {unseen} AND {message.message_id} = %s",
-    ),
-    Piece(
-        "taken",
-        "receipt",
-        rows.INPUT_MESSAGE_ID,
-        "FROM {receipt} WHERE {receipt.conversation_id} = {unseen} "
-        "AND {receipt.input_message_id} = %s",
-    ),
-    Piece(
-        "taken",
-        "run",
-        rows.ASSISTANT_MESSAGE_ID,
-        "FROM {run} WHERE {run.conversation_id} = {unseen} AND {run.assistant_message_id} = %s",
-    ),
+_TAKEN_MESSAGE_ID: Final = (
+    "(EXISTS (SELECT 1 FROM {message} WHERE {message.conversation_id} = {unseen} "
+    "AND {message.message_id} = %s) "
+    "OR EXISTS (SELECT 1 FROM {receipt} WHERE {receipt.conversation_id} = {unseen} "
+    "AND {receipt.input_message_id} = %s) "
+    "OR EXISTS (SELECT 1 FROM {run} WHERE {run.conversation_id} = {unseen} "
+    "AND {run.assistant_message_id} = %s))"
 )
-_TAKEN_RUN: Final = Piece("taken", "run", rows.RUN_ID, "FROM {run} " + _RUN_KEY)
+_FALSE: Final = "FALSE"
+_TAKEN_RUN_ID: Final = "EXISTS (SELECT 1 FROM {run} " + _RUN_KEY + ")"
+# One row, whether or not there is such a run: what is asked beside it stands in the same one.
+_RUN_OR_NONE: Final = (
+    "FROM (SELECT 1 AS one) AS always LEFT JOIN {run} "
+    "ON {run.conversation_id} = {unseen} AND {run.run_id} = %s"
+)
+# A receipt, and the run that it names.
+_RECEIPT: Final = Piece(
+    "receipt",
+    "run",
+    rows.STORED_RUN,
+    "FROM {receipt} LEFT JOIN {run} ON {run.conversation_id} = {receipt.conversation_id} "
+    "AND {run.run_id} = {receipt.run_id} "
+    "WHERE {receipt.conversation_id} = {unseen} AND {receipt.idempotency_key} = %s",
+    extras=tuple(f"{{receipt.{field}}}" for field in rows.RECEIPT_FIELDS),
+)
 
 _ACTIVE_MESSAGES: Final = (
     "FROM {message} WHERE {message.conversation_id} = {unseen} AND {message.active} = 1"
@@ -163,6 +168,8 @@ class ReadStatements:
             _LOADED_RUN._replace(extras=(tables.dialect.clock, *_LOADED_RUN.extras))
         )
         self._stored_run = tables.select(_STORED_RUN)
+        self._receipt = tables.select(_RECEIPT)
+        self._queue = tables.union(_ACTIVE, clock=True)
         self._active_runs = tables.union(_HEAD, _ACTIVE)
         self._newest = tables.union(_HEAD, _NEWEST, full=True)
         self._older = tables.union(_HEAD, _OLDER, full=True)
@@ -177,7 +184,8 @@ class ReadStatements:
             for assistant in (None, *AssistantWanted)
             for first_active in (False, True)
         }
-        self._unions: dict[tuple[Piece, ...], Union] = {}
+        self._others = tables.union(*_OTHERS)
+        self._admissions: dict[tuple[bool, bool, int, bool], str] = {}
         self._lock_sql: str | None = None
 
     def lock(self, conversation_id: str) -> Statement:
@@ -200,16 +208,44 @@ class ReadStatements:
     def run_facts(self, wanted: ReadSet) -> Statement:
         """Read the run that an operation is about, in one row with all that it needs beside it.
 
-        Behind the lanes: the moment, the assistant message's id, schema version, creation, metadata
-        and parts, and the id of the first active run; null what is not wanted or not there.
+        Behind the lanes: the moment, the assistant message's schema version, creation, metadata and
+        parts, and the id of the first active run; null what is not wanted or not there.
         """
         sql = self._one_run[wanted.assistant, wanted.first_active]
         return Statement(sql, (wanted.conversation_id, wanted.run_id))
 
-    def facts(self, wanted: ReadSet) -> Statement:
-        """Read the moment and what an admission, a purge or a compaction wants."""
-        found = list(_wanted_pieces(wanted))
-        return self._union(wanted.conversation_id, found, clock=True)
+    def admission(self, wanted: ReadSet) -> Statement:
+        """Read, in one row, what new rows and a run to join want.
+
+        Behind the lanes of the run, which are there only if one is wanted: the moment, whether the
+        key is known, whether each new message id is taken, whether the new run id is.
+        """
+        shape = (
+            wanted.run_id is not None,
+            wanted.idempotency_key is not None,
+            len(wanted.new_message_ids),
+            wanted.new_run_id is not None,
+        )
+        if shape not in self._admissions:
+            self._admissions[shape] = self._admission(*shape)
+        where = wanted.conversation_id
+        parameters: list[str] = []
+        if wanted.idempotency_key is not None:
+            parameters += (where, wanted.idempotency_key)
+        for identity in wanted.new_message_ids:
+            parameters += (where, identity) * 3
+        for run_id in (wanted.new_run_id, wanted.run_id):
+            if run_id is not None:
+                parameters += (where, run_id)
+        return Statement(self._admissions[shape], parameters)
+
+    def receipt(self, conversation_id: str, idempotency_key: str) -> Statement:
+        """Read a run with its answer, and behind the lanes the receipt that names it."""
+        return Statement(self._receipt, (conversation_id, idempotency_key))
+
+    def queue(self, conversation_id: str) -> Statement:
+        """Read the moment and the active runs."""
+        return _filled(self._queue, (conversation_id,))
 
     def stored_run(self, conversation_id: str, run_id: str) -> Statement:
         """Read one run with its answer."""
@@ -217,7 +253,9 @@ class ReadStatements:
 
     def others(self, conversation_id: str, run_ids: Sequence[str]) -> Statement:
         """Read more runs, and which of them have an assistant message."""
-        return self._union(conversation_id, [(piece, run_ids) for piece in _OTHERS])
+        sql, widths = self._others
+        parameters = (conversation_id, *run_ids) * len(_OTHERS)
+        return Statement(sql.replace("{marks}", marks(run_ids)), parameters, widths)
 
     def members(self, conversation_id: str, identities: Sequence[str]) -> Statement:
         """Read the active messages of these ids, without their bodies."""
@@ -260,34 +298,23 @@ class ReadStatements:
         """Read everything that a conversation has."""
         return _filled(self._rows, (conversation_id,) * len(_EVERYTHING))
 
-    def _union(
-        self,
-        conversation_id: str,
-        found: Sequence[tuple[Piece, Sequence[str]]],
-        *,
-        clock: bool = False,
-    ) -> Statement:
-        pieces = tuple(piece for piece, _ in found)
-        if pieces not in self._unions:
-            self._unions[pieces] = self._tables.union(*pieces, clock=clock)
-        sql, widths = self._unions[pieces]
-        parameters: list[str] = []
-        for piece, keys in found:
-            if "{{marks}}" in piece.body:
-                sql = sql.replace("{marks}", marks(keys), 1)
-            parameters += (conversation_id, *keys)
-        return Statement(sql, parameters, widths)
+    def _admission(self, joins: bool, has_key: bool, messages: int, has_run: bool) -> str:  # noqa: FBT001 - the shape of a read set
+        extras = [self._dialect.clock]
+        extras += [_KNOWN_KEY if has_key else _FALSE]
+        extras += [_TAKEN_MESSAGE_ID] * messages
+        extras += [_TAKEN_RUN_ID if has_run else _FALSE]
+        if joins:
+            return self._tables.select(_RUN._replace(body=_RUN_OR_NONE, extras=tuple(extras)))
+        return self._tables.sql(f"SELECT {', '.join(extras)}")
 
     def _run_facts(self, assistant: AssistantWanted | None, *, first_active: bool) -> str:
-        nulls = self._dialect.nulls
-        extras = [self._dialect.clock]
-        extras += [nulls["text"]] * len(_OUTLINE) if assistant is None else _OUTLINE
-        whole = assistant is AssistantWanted.WHOLE
-        extras.append("{message.parts}" if whole else nulls["text"])
-        extras.append(_FIRST_ACTIVE if first_active else nulls["text"])
-        joined = "" if assistant is None else f"LEFT {_ANSWER}"
-        body = f"FROM {{run}} {joined}{_RUN_KEY}"
-        return self._tables.select(_RUN._replace(body=body, extras=tuple(extras)))
+        fields: tuple[str, ...] = () if assistant is None else _OUTLINE
+        if assistant is AssistantWanted.WHOLE:
+            fields = (*fields, "parts")
+        extras = [self._dialect.clock, *(_ANSWERS.format(field=field) for field in fields)]
+        extras += [self._dialect.nulls["text"]] * (len(_OUTLINE) + 1 - len(fields))
+        extras.append(_FIRST_ACTIVE if first_active else self._dialect.nulls["text"])
+        return self._tables.select(_RUN._replace(extras=tuple(extras)))
 
     def _locking_select(self) -> str:
         # Compiled by the alias's own compiler, and inside a transaction: outside one, or for
@@ -320,20 +347,6 @@ class ReadStatements:
             f"ON CONFLICT ({head.columns(['conversation_id'])}) "
             f"DO UPDATE SET {version} = {{head.version}} RETURNING {head.columns(rows.HEAD_FIELDS)}"
         )
-
-
-def _wanted_pieces(wanted: ReadSet) -> Iterator[tuple[Piece, Sequence[str]]]:
-    # Each piece with its keys beside the conversation's id.
-    if wanted.idempotency_key is not None:
-        yield _RECEIPT, (wanted.idempotency_key,)
-    if wanted.run_id is not None:
-        yield _RUN, (wanted.run_id,)
-    if wanted.all_active:
-        yield _ACTIVE, ()
-    for identity in wanted.new_message_ids:
-        yield from ((piece, (identity,)) for piece in _TAKEN)
-    if wanted.new_run_id is not None:
-        yield _TAKEN_RUN, (wanted.new_run_id,)
 
 
 def _filled(union: Union, parameters: Sequence[Any]) -> Statement:

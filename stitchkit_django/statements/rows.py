@@ -7,6 +7,7 @@ alone, once for each kind.
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from stitchkit_django.core import wire
@@ -22,7 +23,12 @@ from stitchkit_django.core.errors import (
     UnsupportedSchemaVersionError,
     shown,
 )
-from stitchkit_django.core.lifecycle import MessageStatus
+from stitchkit_django.core.lifecycle import (
+    MessageRole,
+    MessageStatus,
+    RunState,
+    TerminalReason,
+)
 from stitchkit_django.core.records import (
     SCHEMA_VERSION,
     AdmissionReceipt,
@@ -62,6 +68,7 @@ HEAD: Final = Lanes(
     moment=("updated_at", "purged_at"),
 )
 HEAD_FIELDS: Final = (*HEAD.integer, *HEAD.moment)
+"""Of a head that stands in a row of its own, or behind the lanes."""
 RUN: Final = Lanes(
     text=(
         "run_id",
@@ -92,16 +99,21 @@ RECEIPT: Final = Lanes(
     integer=("schema_version",),
     moment=("created_at",),
 )
+RECEIPT_FIELDS: Final = (*RECEIPT.text, *RECEIPT.integer, *RECEIPT.moment)
+"""Of a receipt that stands behind the lanes."""
 RUN_ID: Final = Lanes(text=("run_id",))
-MESSAGE_ID: Final = Lanes(text=("message_id",))
-INPUT_MESSAGE_ID: Final = Lanes(text=("input_message_id",))
-ASSISTANT_MESSAGE_ID: Final = Lanes(text=("assistant_message_id",))
 
 _TEXT: Final = 1
 _INTEGER: Final = _TEXT + LANES["text"]
 _FLOAT: Final = _INTEGER + LANES["integer"]
 _MOMENT: Final = _FLOAT + LANES["float"]
 _EXTRA: Final = _MOMENT + LANES["moment"]
+
+# What a text stands for; one that stands for nothing goes to the record, which refuses it.
+_STATES: Final = {str(state): state for state in RunState}
+_REASONS: Final = {str(reason): reason for reason in TerminalReason}
+_ROLES: Final = {str(role): role for role in MessageRole}
+_STATUSES: Final = {str(status): status for status in MessageStatus}
 
 
 class RowReader:
@@ -111,30 +123,15 @@ class RowReader:
         """Take whose rows they are."""
         self._dialect = dialect
         self._moment = dialect.moment
-        self._conversation_id = conversation_id
+        self.conversation_id = conversation_id
 
     def head(self, row: Sequence[Any]) -> Head:
         """Build the head."""
-        return self.head_of(*row[_INTEGER : _INTEGER + 2], *row[_MOMENT : _MOMENT + 2])
+        return self.head_of([*row[_INTEGER : _INTEGER + 2], *row[_MOMENT : _MOMENT + 2]])
 
-    def head_of(
-        self,
-        schema_version: int,
-        version: int,
-        updated_at: datetime | str,
-        purged_at: datetime | str | None,
-    ) -> Head:
-        """Build the head of its columns, as a lock gives them (`HEAD_FIELDS`)."""
-
-        def build() -> Head:
-            return Head(
-                conversation_id=self._conversation_id,
-                version=version,
-                updated_at=self._moment(updated_at),  # type: ignore[arg-type] # never null
-                purged_at=self._moment(purged_at),
-            )
-
-        return self._checked("head", "", schema_version, build)
+    def head_of(self, columns: Sequence[Any]) -> Head:
+        """Build the head of its columns (`HEAD_FIELDS`)."""
+        return self._checked("head", "", columns[0], self._head, columns)
 
     def clock(self, moment: datetime | str | None) -> datetime:
         """Give the moment of a row of kind `clock`."""
@@ -142,124 +139,140 @@ class RowReader:
 
     def run(self, row: Sequence[Any]) -> Run:
         """Build a run without its answer."""
-        return self._checked("run", row[_TEXT], row[_INTEGER], lambda: self._run(row))
+        return self._checked("run", row[_TEXT], row[_INTEGER], self._run, row)
 
     def stored_run(self, row: Sequence[Any]) -> StoredRun:
         """Build a run with its answer."""
-
-        def build() -> StoredRun:
-            answer = row[_TEXT + 10]
-            return StoredRun(
-                run=self._run(row),
-                terminal_assistant=None if answer is None else wire.MESSAGE.decode(answer),
-            )
-
-        return self._checked("run", row[_TEXT], row[_INTEGER], build)
+        return self._checked("run", row[_TEXT], row[_INTEGER], self._stored_run, row)
 
     def message(self, row: Sequence[Any]) -> PlacedMessage:
         """Build a message with its place."""
-
-        def build() -> PlacedMessage:
-            return PlacedMessage(
-                message=Message(
-                    id=row[_TEXT],
-                    conversation_id=self._conversation_id,
-                    run_id=row[_TEXT + 1],
-                    role=row[_TEXT + 2],
-                    status=row[_TEXT + 3],
-                    parts=wire.PARTS.decode(row[_TEXT + 4]),
-                    metadata=_decoded(wire.METADATA, row[_TEXT + 5]),
-                    created_at=self._at(row, 0),
-                    updated_at=self._at(row, 1),
-                ),
-                place=Place(row[_INTEGER + 1], row[_INTEGER + 2]),
-                archived_at=self._moment(row[_MOMENT + 2]),
-                replaced_by=row[_TEXT + 6],
-            )
-
-        return self._checked("message", row[_TEXT], row[_INTEGER], build)
+        return self._checked("message", row[_TEXT], row[_INTEGER], self._message, row)
 
     def outline(self, row: Sequence[Any]) -> AssistantOutline | None:
         """Build, of the extras of a run's row, what it has said so far."""
-        identity, schema_version, created_at, metadata, parts = row[_EXTRA + 1 : _EXTRA + 6]
-        if identity is None:
+        columns = row[_EXTRA + 1 : _EXTRA + 5]
+        if columns[0] is None:
             return None
-
-        def build() -> AssistantOutline:
-            return AssistantOutline(
-                created_at=self._moment(created_at),  # type: ignore[arg-type] # never null
-                metadata=_decoded(wire.METADATA, metadata),
-                parts=() if parts is None else wire.PARTS.decode(parts),
-            )
-
-        return self._checked("message", identity, schema_version, build)
+        return self._checked("message", row[_TEXT + 2], columns[0], self._outline, columns)
 
     def member(self, row: Sequence[Any]) -> RangeMember:
         """Build a message of a range, without its body."""
-
-        def build() -> RangeMember:
-            return RangeMember(
-                id=row[_TEXT],
-                place=Place(row[_INTEGER + 1], row[_INTEGER + 2]),
-                status=MessageStatus(row[_TEXT + 1]),
-            )
-
-        return self._checked("message", row[_TEXT], row[_INTEGER], build)
+        return self._checked("message", row[_TEXT], row[_INTEGER], self._member, row)
 
     def receipt(self, row: Sequence[Any]) -> AdmissionReceipt:
         """Build a receipt."""
+        return self.receipt_of([*row[_TEXT : _TEXT + 4], row[_INTEGER], row[_MOMENT]])
 
-        def build() -> AdmissionReceipt:
-            return AdmissionReceipt(
-                conversation_id=self._conversation_id,
-                idempotency_key=row[_TEXT],
-                input=wire.MESSAGE.decode(row[_TEXT + 1]),
-                run_id=row[_TEXT + 2],
-                assistant_message_id=row[_TEXT + 3],
-                created_at=self._at(row, 0),
-            )
+    def receipt_of(self, columns: Sequence[Any]) -> AdmissionReceipt:
+        """Build a receipt of its columns (`RECEIPT_FIELDS`)."""
+        return self._checked("receipt", columns[0], columns[4], self._receipt, columns)
 
-        return self._checked("receipt", row[_TEXT], row[_INTEGER], build)
-
-    def _run(self, row: Sequence[Any]) -> Run:
-        return Run(
-            id=row[_TEXT],
-            conversation_id=self._conversation_id,
-            turn=row[_INTEGER + 2],
-            input_message_ids=wire.IDENTIFIERS.decode(row[_TEXT + 1]),
-            assistant_message_id=row[_TEXT + 2],
-            state=row[_TEXT + 3],
-            revision=row[_INTEGER + 3],
-            owner_id=row[_TEXT + 4],
-            fencing_token=row[_INTEGER + 4],
-            lease_seconds=row[_FLOAT],
-            lease_expires_at=self._moment(row[_MOMENT + 4]),
-            terminal_reason=row[_TEXT + 5],
-            terminal_policy_name=row[_TEXT + 6],
-            terminal_detail=_decoded(wire.TEXT, row[_TEXT + 7]),
-            absorbed_into_run_id=row[_TEXT + 8],
-            usage=_decoded(wire.USAGE, row[_TEXT + 9]),
-            created_at=self._at(row, 0),
-            updated_at=self._at(row, 1),
-            acquired_at=self._moment(row[_MOMENT + 2]),
-            ended_at=self._moment(row[_MOMENT + 3]),
-        )
-
-    def _at(self, row: Sequence[Any], lane: int) -> datetime:
-        # A moment that must be there; the record refuses it where it is not.
-        return self._moment(row[_MOMENT + lane])  # type: ignore[return-value]
-
-    def _checked(self, kind: str, identity: str, schema_version: int, build: Callable[[], T]) -> T:
+    def _checked(
+        self,
+        kind: str,
+        identity: str,
+        schema_version: int,
+        build: Callable[[Sequence[Any]], T],
+        columns: Sequence[Any],
+    ) -> T:
         if schema_version != SCHEMA_VERSION:
             raise UnsupportedSchemaVersionError(self._named(kind, identity), schema_version)
         try:
-            return build()
+            return build(columns)
         except wire.DECODING_ERRORS as error:
             raise CorruptRecordError(self._named(kind, identity), str(error)) from error
 
     def _named(self, kind: str, identity: str) -> str:
         what = f"{kind} {shown(identity)}" if identity else f"the {kind}"
-        return f"{what} in conversation {shown(self._conversation_id)}"
+        return f"{what} in conversation {shown(self.conversation_id)}"
+
+    # What must be there and is null in a row is refused by the record, like all that is wrong.
+
+    def _head(self, columns: Sequence[Any]) -> Head:
+        _, version, updated_at, purged_at = columns
+        return Head(
+            conversation_id=self.conversation_id,
+            version=version,
+            updated_at=self._moment(updated_at),  # type: ignore[arg-type]
+            purged_at=self._moment(purged_at),
+        )
+
+    def _run(self, row: Sequence[Any]) -> Run:
+        return Run(
+            id=row[_TEXT],
+            conversation_id=self.conversation_id,
+            turn=row[_INTEGER + 2],
+            input_message_ids=wire.IDENTIFIERS.decode(row[_TEXT + 1]),
+            assistant_message_id=row[_TEXT + 2],
+            state=_STATES.get(row[_TEXT + 3], row[_TEXT + 3]),
+            revision=row[_INTEGER + 3],
+            owner_id=row[_TEXT + 4],
+            fencing_token=row[_INTEGER + 4],
+            lease_seconds=row[_FLOAT],
+            lease_expires_at=self._moment(row[_MOMENT + 4]),
+            terminal_reason=_REASONS.get(row[_TEXT + 5], row[_TEXT + 5]),
+            terminal_policy_name=row[_TEXT + 6],
+            terminal_detail=_decoded(wire.TEXT, row[_TEXT + 7]),
+            absorbed_into_run_id=row[_TEXT + 8],
+            usage=_decoded(wire.USAGE, row[_TEXT + 9]),
+            created_at=self._moment(row[_MOMENT]),  # type: ignore[arg-type]
+            updated_at=self._moment(row[_MOMENT + 1]),  # type: ignore[arg-type]
+            acquired_at=self._moment(row[_MOMENT + 2]),
+            ended_at=self._moment(row[_MOMENT + 3]),
+        )
+
+    def _stored_run(self, row: Sequence[Any]) -> StoredRun:
+        answer = row[_TEXT + 10]
+        return StoredRun(
+            run=self._run(row),
+            terminal_assistant=None if answer is None else wire.MESSAGE.decode(answer),
+        )
+
+    def _message(self, row: Sequence[Any]) -> PlacedMessage:
+        message = Message(
+            id=row[_TEXT],
+            conversation_id=self.conversation_id,
+            run_id=row[_TEXT + 1],
+            role=_ROLES.get(row[_TEXT + 2], row[_TEXT + 2]),
+            status=_STATUSES.get(row[_TEXT + 3], row[_TEXT + 3]),
+            parts=wire.PARTS.decode(row[_TEXT + 4]),
+            metadata=_decoded(wire.METADATA, row[_TEXT + 5]),
+            created_at=self._moment(row[_MOMENT]),  # type: ignore[arg-type]
+            updated_at=self._moment(row[_MOMENT + 1]),  # type: ignore[arg-type]
+        )
+        return PlacedMessage(
+            message=message,
+            place=Place(row[_INTEGER + 1], row[_INTEGER + 2]),
+            archived_at=self._moment(row[_MOMENT + 2]),
+            replaced_by=row[_TEXT + 6],
+        )
+
+    def _outline(self, columns: Sequence[Any]) -> AssistantOutline:
+        _, created_at, metadata, parts = columns
+        return AssistantOutline(
+            created_at=self._moment(created_at),  # type: ignore[arg-type]
+            metadata=_decoded(wire.METADATA, metadata),
+            parts=() if parts is None else wire.PARTS.decode(parts),
+        )
+
+    def _member(self, row: Sequence[Any]) -> RangeMember:
+        return RangeMember(
+            id=row[_TEXT],
+            place=Place(row[_INTEGER + 1], row[_INTEGER + 2]),
+            status=MessageStatus(row[_TEXT + 1]),
+        )
+
+    def _receipt(self, columns: Sequence[Any]) -> AdmissionReceipt:
+        idempotency_key, admitted, run_id, assistant_message_id, _, created_at = columns
+        return AdmissionReceipt(
+            conversation_id=self.conversation_id,
+            idempotency_key=idempotency_key,
+            input=wire.MESSAGE.decode(admitted),
+            run_id=run_id,
+            assistant_message_id=assistant_message_id,
+            created_at=self._moment(created_at),  # type: ignore[arg-type]
+        )
 
 
 def surrogate_key(row: Sequence[Any]) -> int:
@@ -272,6 +285,12 @@ def scanned_run(dialect: Dialect, row: Sequence[Any]) -> KeyedRun:
     """Build a run of a scan over all conversations, with its surrogate key."""
     reader = RowReader(dialect, row[_TEXT + 10])
     return KeyedRun(surrogate_key(row), reader.run(row))
+
+
+turn_of_run: Final = itemgetter(_INTEGER + 2)
+"""Gives the turn of a run's row."""
+place_of_message: Final = itemgetter(_INTEGER + 1, _INTEGER + 2)
+"""Gives the turn and the slot of a message's row."""
 
 
 def first_text(row: Sequence[Any]) -> str:
@@ -292,8 +311,6 @@ def extras(row: Sequence[Any]) -> Sequence[Any]:
 
 def widened(row: Sequence[Any], widths: Widths) -> Sequence[Any]:
     """Give a union's row with all its lanes, those that the union left out empty."""
-    if widths == FULL:
-        return row
     wide: list[Any] = [row[0]]
     start = 1
     for width, full in zip(widths, FULL, strict=True):

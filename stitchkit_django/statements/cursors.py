@@ -1,0 +1,83 @@
+"""The cursor that PostgreSQL's statements run through: prepared where that is safe, and quick.
+
+Planning costs PostgreSQL more than running a statement of this package does. Django leaves
+prepared statements off because a pooler between it and the server may hand each transaction to
+another session, which knows nothing of what was prepared. So they are used where no pooler is in
+between, and where the project has not said what it wants.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
+
+if TYPE_CHECKING:
+    from django.db.backends.base.base import BaseDatabaseWrapper
+    from django.db.backends.utils import CursorWrapper
+
+PREPARE_THRESHOLD: Final = 2
+"""How often a statement is run before it is prepared: a connection that serves one request runs
+none twice, so it prepares none."""
+
+_SETTLED_BY: Final = frozenset({"prepare_threshold", "cursor_factory"})
+_TIMESTAMPTZ: Final = "timestamptz"
+# Connections that a pooler stands behind.
+_pooled: WeakSet[Any] = WeakSet()
+
+
+def quick_cursor(connection: BaseDatabaseWrapper) -> CursorWrapper:
+    """Give a cursor that prepares what is repeated, or the connection's own where that may fail.
+
+    A project settles it by Django's own option `prepare_threshold`: None turns it off.
+    """
+    connection.close_if_health_check_failed()
+    connection.ensure_connection()
+    cursor = _preparing(connection) if _may_prepare(connection) else connection.cursor()
+    # Django's own loader of moments is written in Python, psycopg's isn't: of a long conversation
+    # moments would else take most of the time.
+    adapters: Any = cursor.cursor.adapters
+    adapters.register_loader(_TIMESTAMPTZ, _moment_loader())
+    return cursor
+
+
+def _preparing(connection: BaseDatabaseWrapper) -> CursorWrapper:
+    # Imported here, as below: a project on another database hasn't installed psycopg.
+    from django.db.backends.postgresql.base import ServerBindingCursor  # noqa: PLC0415
+
+    connection.validate_thread_sharing()
+    wrap: Any = (
+        connection.make_debug_cursor if connection.queries_logged else connection.make_cursor
+    )
+    cursor_class: Any = ServerBindingCursor
+    with connection.wrap_database_errors:
+        return wrap(cursor_class(connection.connection))  # type: ignore[no-any-return]
+
+
+def _may_prepare(connection: BaseDatabaseWrapper) -> bool:
+    session = connection.connection
+    if session.prepare_threshold is None:
+        settled = not _SETTLED_BY.isdisjoint(connection.settings_dict["OPTIONS"])
+        if settled or session in _pooled:
+            return False
+        if not _is_direct(connection):
+            _pooled.add(session)
+            return False
+        session.prepare_threshold = PREPARE_THRESHOLD
+    return True
+
+
+def _is_direct(connection: BaseDatabaseWrapper) -> bool:
+    # A pooler tells its client of a process of its own invention: it is another one that answers.
+    session = connection.connection
+    with connection.wrap_database_errors:
+        row = session.execute("SELECT pg_backend_pid()").fetchone()
+    return bool(row[0] == session.info.backend_pid)
+
+
+@cache
+def _moment_loader() -> Any:  # noqa: ANN401 - one of psycopg's classes
+    from psycopg import adapters  # noqa: PLC0415
+    from psycopg.pq import Format  # noqa: PLC0415
+
+    return adapters.get_loader(adapters.types[_TIMESTAMPTZ].oid, Format.TEXT)
