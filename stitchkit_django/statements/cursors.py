@@ -46,16 +46,17 @@ def _preparing(connection: BaseDatabaseWrapper) -> CursorWrapper:
     from django.db.backends.postgresql.base import ServerBindingCursor  # noqa: PLC0415
 
     connection.validate_thread_sharing()
-    wrap: Any = (
-        connection.make_debug_cursor if connection.queries_logged else connection.make_cursor
-    )
     cursor_class: Any = ServerBindingCursor
     with connection.wrap_database_errors:
-        return wrap(cursor_class(connection.connection))  # type: ignore[no-any-return]
+        cursor = cursor_class(connection.connection)
+        return connection.make_cursor(cursor)
 
 
 def _may_prepare(connection: BaseDatabaseWrapper) -> bool:
     session = connection.connection
+    if connection.queries_logged:
+        # Of a prepared statement Django's log of queries would show nothing.
+        return False
     if session.prepare_threshold is None:
         settled = not _SETTLED_BY.isdisjoint(connection.settings_dict["OPTIONS"])
         if settled or session in _pooled:

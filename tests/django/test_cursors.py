@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.db import DatabaseError, connections
+from django.test.utils import CaptureQueriesContext
 
 from stitchkit_django import get_store
 from stitchkit_django.statements.cursors import quick_cursor
@@ -93,15 +94,13 @@ def test_its_statements_are_seen_by_whoever_watches_the_connection(postgres_alia
     connection = connections[postgres_alias]
     with counted(postgres_alias) as sent:
         get_store(postgres_alias).load_run("c", "r")
-    connection.force_debug_cursor = True
-    try:
-        get_store(postgres_alias).load_run("c", "r")
-        logged = connection.queries[-1]["sql"]
-    finally:
-        connection.force_debug_cursor = False
+    with CaptureQueriesContext(connection) as captured:
+        for _ in range(4):
+            get_store(postgres_alias).load_run("c", "r")
 
     assert len(sent) == 1
-    assert "stitchkit_django_run" in logged
+    assert len(captured) == 4
+    assert all("stitchkit_django_run" in one["sql"] for one in captured)
 
 
 def test_a_connection_of_another_thread_is_refused(postgres_alias: str) -> None:
