@@ -23,6 +23,11 @@ class StoreReads:
 
     _driver: Driver
 
+    @property
+    def driver(self) -> Driver:
+        """Where conversations are kept: for what works on the ports, as checks of a driver do."""
+        return self._driver
+
     def load_snapshot(self, conversation_id: str) -> Snapshot:
         """Read a whole conversation as of one version, never torn by a writer.
 
