@@ -26,5 +26,9 @@ def send_run_event(event: Event) -> None:
                 receiver,
                 event.id,
                 exc_info=response,
-                extra={"conversation_id": event.conversation_id, "event_id": event.id},
+                extra={
+                    "conversation_id": event.conversation_id,
+                    "run_id": getattr(getattr(event, "run", None), "id", None),
+                    "event_id": event.id,
+                },
             )

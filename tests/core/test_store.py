@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from stitchkit_django.core import (
     ToolCallPart,
     ToolResultPart,
 )
+from stitchkit_django.core.store import new_identifier
 from tests.core.drivers import LosingDriver, UntouchableDriver
 from tests.core.steps import acquire, admit, end, owned, rows
 from tests.factories import MessageFactory
@@ -274,3 +276,26 @@ def test_a_hostile_text_is_one_message_like_any_other(store: AgentStore, text: s
     )
     assert isinstance(found[1], Message)
     assert found[1].parts == (TextPart(text=text),)
+
+
+# ---------------------------------------------------------------- ids that the store makes
+
+
+def test_ids_that_are_made_later_sort_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    moments = iter(range(1_800_000_000_000_000_000, 1_800_000_000_100_000_000, 1_000_000))
+    monkeypatch.setattr("time.time_ns", lambda: next(moments))
+
+    made = [new_identifier() for _ in range(100)]
+
+    assert made == sorted(made)
+    assert {uuid.UUID(one).version for one in made} == {7}
+    assert uuid.UUID(made[0]).int >> 80 == 1_800_000_000_000
+
+
+def test_ids_of_one_moment_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.time_ns", lambda: 1_800_000_000_000_000_000)
+
+    made = {new_identifier() for _ in range(1_000)}
+
+    assert len(made) == 1_000
+    assert {uuid.UUID(one).variant for one in made} == {uuid.RFC_4122}
