@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from django.db import models
 from django.db.models import Case, CheckConstraint, Index, Q, UniqueConstraint, Value, When
+from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from stitchkit_django.core.driver import LAST_SLOT
@@ -23,6 +24,7 @@ from stitchkit_django.core.lifecycle import (
 from stitchkit_django.core.records import SCHEMA_VERSION
 from stitchkit_django.core.usage import MAX_COST_DIGITS, MAX_COST_PLACES
 from stitchkit_django.fields import IdentifierField, RecordField
+from stitchkit_django.querysets import MessageQuerySet, RunQuerySet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -81,27 +83,52 @@ def _exactly_with(field: str, reason: TerminalReason) -> Q:
     return (given & with_reason) | (~given & without)
 
 
-class Conversation(models.Model):
+def head_constraints(prefix: str) -> list[models.BaseConstraint]:
+    """Give the constraints of a table that hosts heads.
+
+    Args:
+        prefix: of their names, which a database wants to be its only ones; with what follows it,
+            at most 30 characters.
+    """
+    return [CheckConstraint(condition=Q(version__gte=0), name=f"{prefix}_version")]
+
+
+class AbstractConversation(models.Model):
+    """The head of a conversation, as a column set of a product's own row.
+
+    The product's row may be there before the conversation: with version 0 nobody has written.
+    """
+
+    conversation_id = IdentifierField(_("conversation"), unique=True)
+    schema_version = _schema_version()
+    version = models.BigIntegerField(_("version"), default=0)
+    updated_at = models.DateTimeField(_("updated at"), default=timezone.now)
+    purged_at = models.DateTimeField(_("purged at"), null=True, blank=True)
+
+    class Meta:
+        """A subclass adds `constraints = head_constraints("its_prefix")`."""
+
+        abstract = True
+
+    def __str__(self) -> str:
+        """Name the conversation."""
+        return str(self.conversation_id)
+
+
+class Conversation(AbstractConversation):
     """The head of a conversation: constant in size, and its version orders all writes."""
 
     conversation_id = IdentifierField(_("conversation"), primary_key=True)
-    schema_version = _schema_version()
-    version = models.BigIntegerField(_("version"))
-    updated_at = models.DateTimeField(_("updated at"))
-    purged_at = models.DateTimeField(_("purged at"), null=True, blank=True)
 
     class Meta:
         """One row a conversation, kept after its purge."""
 
         verbose_name = _("conversation")
         verbose_name_plural = _("conversations")
-        constraints: ClassVar = [
-            CheckConstraint(condition=Q(version__gte=0), name="stitchkit_head_version"),
-        ]
-
-    def __str__(self) -> str:
-        """Name the conversation."""
-        return str(self.conversation_id)
+        # Rows are for reading, so nobody can be allowed to add, change or delete one.
+        default_permissions = ("view",)
+        permissions: ClassVar = [("purge_conversation", "Can purge a conversation")]
+        constraints: ClassVar = head_constraints("stitchkit_head")
 
 
 class Run(models.Model):
@@ -142,16 +169,26 @@ class Run(models.Model):
     active = _marker(_ACTIVE)
     acquired = _marker(_ACQUIRED)
 
+    objects = models.Manager.from_queryset(RunQuerySet)()
+
     class Meta:
         """Nothing that a checkpoint changes is indexed, so PostgreSQL updates the row in place."""
 
         verbose_name = _("run")
         verbose_name_plural = _("runs")
+        default_permissions = ("view",)
+        permissions: ClassVar = [
+            ("interrupt_run", "Can request the interrupt of a run"),
+            ("cancel_run", "Can cancel a queued run"),
+            ("requeue_run", "Can queue a run again"),
+            ("abandon_run", "Can abandon a run"),
+        ]
         indexes: ClassVar = [
             # Scans of active runs, and of ended ones, over all conversations.
             Index(fields=["active", "id"], name="stitchkit_run_scan"),
             Index(fields=["run_id", "conversation_id"], name="stitchkit_run_id"),
             Index(fields=["terminal_reason", "id"], name="stitchkit_run_reason"),
+            Index(fields=["state", "id"], name="stitchkit_run_state"),
         ]
         constraints: ClassVar = [
             UniqueConstraint(fields=["conversation_id", "run_id"], name="stitchkit_run_unique"),
@@ -235,6 +272,7 @@ class AdmissionReceipt(models.Model):
 
         verbose_name = _("admission receipt")
         verbose_name_plural = _("admission receipts")
+        default_permissions = ("view",)
         indexes: ClassVar = [
             Index(fields=["conversation_id", "run_id"], name="stitchkit_receipt_run"),
             Index(fields=["idempotency_key", "conversation_id"], name="stitchkit_receipt_any_key"),
@@ -253,10 +291,43 @@ class AdmissionReceipt(models.Model):
         return str(self.idempotency_key)
 
 
-class Message(models.Model):
-    """A message with its place; archived once a summary has replaced it."""
+def message_constraints(prefix: str) -> list[models.BaseConstraint]:
+    """Give the constraints of a table that hosts messages; as `head_constraints`.
 
-    id = models.BigAutoField(primary_key=True)
+    The unique ones are also its indexes: active messages stand in causal order in one of them.
+    """
+    return [
+        UniqueConstraint(fields=["conversation_id", "message_id"], name=f"{prefix}_unique"),
+        UniqueConstraint(
+            fields=["conversation_id", "active", "turn", "slot"], name=f"{prefix}_place"
+        ),
+        CheckConstraint(
+            condition=Q(
+                role=str(MessageRole.ASSISTANT),
+                run_id__isnull=False,
+                status__in=_one_of(set(MessageStatus) - {MessageStatus.COMMITTED}),
+            )
+            | Q(
+                role__in=_one_of(set(MessageRole) - {MessageRole.ASSISTANT}),
+                run_id__isnull=True,
+                status=str(MessageStatus.COMMITTED),
+            ),
+            name=f"{prefix}_role",
+        ),
+        CheckConstraint(
+            condition=Q(archived_at__isnull=True, replaced_by__isnull=True)
+            | Q(archived_at__isnull=False, replaced_by__isnull=False),
+            name=f"{prefix}_archived",
+        ),
+        CheckConstraint(
+            condition=Q(turn__gte=1, slot__gte=0, slot__lte=LAST_SLOT), name=f"{prefix}_where"
+        ),
+    ]
+
+
+class AbstractMessage(models.Model):
+    """A message with its place, as a column set of a product's own row."""
+
     conversation_id = IdentifierField(_("conversation"))
     message_id = IdentifierField(_("message"))
     schema_version = _schema_version()
@@ -273,45 +344,28 @@ class Message(models.Model):
     replaced_by = IdentifierField(_("replaced by"), null=True, blank=True)
     active = _marker(Q(archived_at__isnull=True))
 
+    objects = models.Manager.from_queryset(MessageQuerySet)()
+
+    class Meta:
+        """A subclass adds `constraints = message_constraints("its_prefix")`."""
+
+        abstract = True
+
+    def __str__(self) -> str:
+        """Name the message."""
+        return str(self.message_id)
+
+
+class Message(AbstractMessage):
+    """A message with its place; archived once a summary has replaced it."""
+
     class Meta:
         """Active messages of a conversation stand in causal order in one index."""
 
         verbose_name = _("message")
         verbose_name_plural = _("messages")
+        default_permissions = ("view",)
         indexes: ClassVar = [
             Index(fields=["message_id", "conversation_id"], name="stitchkit_message_id")
         ]
-        constraints: ClassVar = [
-            UniqueConstraint(
-                fields=["conversation_id", "message_id"], name="stitchkit_message_unique"
-            ),
-            UniqueConstraint(
-                fields=["conversation_id", "active", "turn", "slot"], name="stitchkit_message_place"
-            ),
-            CheckConstraint(
-                condition=Q(
-                    role=str(MessageRole.ASSISTANT),
-                    run_id__isnull=False,
-                    status__in=_one_of(set(MessageStatus) - {MessageStatus.COMMITTED}),
-                )
-                | Q(
-                    role__in=_one_of(set(MessageRole) - {MessageRole.ASSISTANT}),
-                    run_id__isnull=True,
-                    status=str(MessageStatus.COMMITTED),
-                ),
-                name="stitchkit_message_role",
-            ),
-            CheckConstraint(
-                condition=Q(archived_at__isnull=True, replaced_by__isnull=True)
-                | Q(archived_at__isnull=False, replaced_by__isnull=False),
-                name="stitchkit_message_archived",
-            ),
-            CheckConstraint(
-                condition=Q(turn__gte=1, slot__gte=0, slot__lte=LAST_SLOT),
-                name="stitchkit_message_where",
-            ),
-        ]
-
-    def __str__(self) -> str:
-        """Name the message."""
-        return str(self.message_id)
+        constraints: ClassVar = message_constraints("stitchkit_message")

@@ -16,8 +16,8 @@ from stitchkit_django.core.driver import (
     ReplaceRange,
     UpdateMessage,
 )
-from stitchkit_django.core.errors import StoreUnavailableError
-from stitchkit_django.models import AdmissionReceipt, Message, Run
+from stitchkit_django.core.errors import StoreUnavailableError, shown
+from stitchkit_django.models import AdmissionReceipt, Run
 from stitchkit_django.statements.rows import (
     FULL,
     RowReader,
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from stitchkit_django.core import driver as ports
     from stitchkit_django.core import records
+    from stitchkit_django.hosts import Host
     from stitchkit_django.statements import Statement, Statements
     from stitchkit_django.statements.rows import Widths
     from stitchkit_django.statements.writes import Following
@@ -112,18 +113,21 @@ class DjangoTransaction:
         """Delete at most `limit` messages that were archived before a moment."""
         if self._lock(conversation_id) is None:
             return 0
-        archived = Message.objects.using(self._using).filter(
-            conversation_id=conversation_id, active=None, archived_at__lt=before
+        host = self._sql.hosts["message"]
+        where, active, archived_at = host.own("conversation_id", "active", "archived_at")
+        archived = host.rows(self._using).filter(
+            **{where: conversation_id, active: None, f"{archived_at}__lt": before}
         )
-        keys = list(archived.order_by("id").values_list("id", flat=True)[:limit])
+        keys = list(archived.order_by("pk").values_list("pk", flat=True)[:limit])
         if keys:
-            archived.filter(id__lte=keys[-1]).delete()
+            archived.filter(pk__lte=keys[-1]).delete()
         return len(keys)
 
     def restore(self, rows: ports.ConversationRows) -> bool:
         """Write a whole conversation; False, and nothing written, when its head exists."""
         sql, conversation_id = self._sql.writes, rows.head.conversation_id
-        self._lock(conversation_id, admits=True)
+        if self._lock(conversation_id, admits=True) is None:
+            raise _not_ours_to_make(conversation_id, self._sql.hosts["head"])
         if not self.made_head_in_vain:
             return False
         self.made_head_in_vain = False
@@ -143,7 +147,7 @@ class DjangoTransaction:
     def _lock(self, conversation_id: str, *, admits: bool = False) -> records.Head | None:
         reader = RowReader(self._sql.dialect, conversation_id)
         rows = self._fetched(self._sql.reads.lock(conversation_id))
-        if not rows and admits:
+        if not rows and admits and self._sql.makes_heads:
             rows = self._fetched(self._sql.reads.make_head(conversation_id))
         if not rows:
             return None
@@ -157,7 +161,7 @@ class DjangoTransaction:
         rows = self._fetched(self._sql.reads.run_facts(wanted))
         if not rows:
             return Facts(head=head, moment=self._sql.dialect.now())
-        moment, *_, first_active_id = extras(rows[0])
+        moment, first_active_id, *_ = extras(rows[0])
         others, answered = self._others(reader, wanted) if wanted.other_run_ids else ((), ())
         return Facts(
             head=head,
@@ -290,6 +294,13 @@ class DjangoTransaction:
         return changed(self._cursor, statement)
 
 
+def _not_ours_to_make(conversation_id: str, host: Host) -> StoreUnavailableError:
+    return StoreUnavailableError(
+        f"conversation {shown(conversation_id)} has no row in {host.model._meta.label}, and the "
+        f"store can't make one, which would need {', '.join(host.wants())}: make it first"
+    )
+
+
 def _moved_past_the_store() -> StoreUnavailableError:
     # Under the head's lock, and after the guards were counted, nothing else can bring this about.
     msg = "a row was changed past the store, in the middle of a write: nothing was written"
@@ -322,12 +333,11 @@ class Found:
     def runs(self, *kinds: str) -> tuple[records.Run, ...]:
         """Build the runs of some kinds, by turn."""
         rows = [row for kind in kinds for row in self.of(kind)]
-        return tuple([self.reader.run(row) for row in sorted(rows, key=turn_of_run)])
+        return self.reader.runs(sorted(rows, key=turn_of_run))
 
     def messages(self) -> tuple[PlacedMessage, ...]:
         """Build the messages, by place."""
-        rows = sorted(self.of("message"), key=place_of_message)
-        return tuple([self.reader.message(row) for row in rows])
+        return self.reader.messages(sorted(self.of("message"), key=place_of_message))
 
     def texts(self, kind: str) -> frozenset[str]:
         """Give the ids that the rows of a kind hold."""

@@ -189,6 +189,9 @@ def check_not_purged(conversation_id: str, head: Head | None) -> None:
 
 
 def _accept(facts: Facts, request: AcceptInput) -> WriteSet | Outcome:
+    if facts.head is None:
+        # Its row is a product's own, which a driver can't make.
+        return NotFound()
     if facts.receipt is not None:
         return _duplicate(facts, facts.receipt, request)
     for identity in (request.input_message_id, request.assistant_message_id, request.run_id):

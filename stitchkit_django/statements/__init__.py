@@ -38,5 +38,8 @@ class Statements:
             raise ImproperlyConfigured(msg)
         self.dialect: Dialect = DIALECTS[connection.vendor](using)
         tables = Tables(connection, self.dialect)
+        self.hosts = tables.hosts
+        self.makes_heads = not tables.hosts["head"].wants()
+        """Whether the store can insert a head; else the product makes each one first."""
         self.reads = ReadStatements(tables)
         self.writes = WriteStatements(tables)

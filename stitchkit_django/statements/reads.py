@@ -8,7 +8,6 @@ from django.db import connections
 
 from stitchkit_django.core.driver import AssistantWanted
 from stitchkit_django.core.records import SCHEMA_VERSION
-from stitchkit_django.models import Conversation
 from stitchkit_django.statements import rows
 from stitchkit_django.statements.tables import Piece, Statement, Union
 
@@ -37,14 +36,8 @@ _ANSWER: Final = (
     "JOIN {message} ON {message.conversation_id} = {run.conversation_id} "
     "AND {message.message_id} = {run.assistant_message_id} "
 )
-# Behind a run: the moment, what its assistant message may pass on, and who is first in the queue.
-# Each by a select of its own: a join takes a planner longer than all of them.
+# Behind a run: the moment, who is first in the queue, what its assistant message may pass on.
 _OUTLINE: Final = ("schema_version", "created_at", "metadata")
-_ANSWERS: Final = (
-    "(SELECT {{message.{field}}} FROM {{message}} "
-    "WHERE {{message.conversation_id}} = {{run.conversation_id}} "
-    "AND {{message.message_id}} = {{run.assistant_message_id}})"
-)
 _FIRST_ACTIVE: Final = (
     "(SELECT {queued.run_id} FROM {queued} WHERE {queued.conversation_id} = "
     "{run.conversation_id} AND {queued.active} = 1 ORDER BY {queued.turn} LIMIT 1)"
@@ -208,8 +201,8 @@ class ReadStatements:
     def run_facts(self, wanted: ReadSet) -> Statement:
         """Read the run that an operation is about, in one row with all that it needs beside it.
 
-        Behind the lanes: the moment, the assistant message's schema version, creation, metadata and
-        parts, and the id of the first active run; null what is not wanted or not there.
+        Behind the lanes: the moment, the id of the first active run, or null where it isn't wanted,
+        and what is wanted of the assistant message: schema version, creation, metadata, parts.
         """
         sql = self._one_run[wanted.assistant, wanted.first_active]
         return Statement(sql, (wanted.conversation_id, wanted.run_id))
@@ -311,18 +304,23 @@ class ReadStatements:
         fields: tuple[str, ...] = () if assistant is None else _OUTLINE
         if assistant is AssistantWanted.WHOLE:
             fields = (*fields, "parts")
-        extras = [self._dialect.clock, *(_ANSWERS.format(field=field) for field in fields)]
-        extras += [self._dialect.nulls["text"]] * (len(_OUTLINE) + 1 - len(fields))
-        extras.append(_FIRST_ACTIVE if first_active else self._dialect.nulls["text"])
-        return self._tables.select(_RUN._replace(extras=tuple(extras)))
+        first = _FIRST_ACTIVE if first_active else self._dialect.nulls["text"]
+        answer = [f"{{message.{field}}}" for field in fields]
+        joined = f"LEFT {_ANSWER}" if fields else ""
+        extras = (self._dialect.clock, first, *answer)
+        return self._tables.select(
+            _RUN._replace(body=f"FROM {{run}} {joined}{_RUN_KEY}", extras=extras)
+        )
 
     def _locking_select(self) -> str:
         # Compiled by the alias's own compiler, and inside a transaction: outside one, or for
         # another alias, Django drops the clause or refuses it.
         alias = self._dialect.using
         no_key = connections[alias].features.has_select_for_no_key_update
-        heads = Conversation.objects.using(alias).select_for_update(no_key=no_key)
-        query: Any = heads.filter(pk="").values_list(*rows.HEAD_FIELDS).query
+        host = self._tables.hosts["head"]
+        where, *fields = host.own("conversation_id", *rows.HEAD_FIELDS)
+        heads = host.rows(alias).select_for_update(no_key=no_key).filter(**{where: ""})
+        query: Any = heads.values_list(*fields).query
         sql, _ = query.get_compiler(using=alias).as_sql()
         return str(sql)
 

@@ -7,6 +7,7 @@ alone, once for each kind.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
@@ -141,18 +142,26 @@ class RowReader:
         """Build a run without its answer."""
         return self._checked("run", row[_TEXT], row[_INTEGER], self._run, row)
 
-    def stored_run(self, row: Sequence[Any]) -> StoredRun:
-        """Build a run with its answer."""
-        return self._checked("run", row[_TEXT], row[_INTEGER], self._stored_run, row)
+    def runs(self, rows: Sequence[Sequence[Any]]) -> tuple[Run, ...]:
+        """Build runs without their answers."""
+        return self._all("run", self._run, rows)
 
     def message(self, row: Sequence[Any]) -> PlacedMessage:
         """Build a message with its place."""
         return self._checked("message", row[_TEXT], row[_INTEGER], self._message, row)
 
+    def messages(self, rows: Sequence[Sequence[Any]]) -> tuple[PlacedMessage, ...]:
+        """Build messages with their places."""
+        return self._all("message", self._message, rows)
+
+    def stored_run(self, row: Sequence[Any]) -> StoredRun:
+        """Build a run with its answer."""
+        return self._checked("run", row[_TEXT], row[_INTEGER], self._stored_run, row)
+
     def outline(self, row: Sequence[Any]) -> AssistantOutline | None:
         """Build, of the extras of a run's row, what it has said so far."""
-        columns = row[_EXTRA + 1 : _EXTRA + 5]
-        if columns[0] is None:
+        columns = row[_EXTRA + 2 :]
+        if not columns or columns[0] is None:
             return None
         return self._checked("message", row[_TEXT + 2], columns[0], self._outline, columns)
 
@@ -167,6 +176,15 @@ class RowReader:
     def receipt_of(self, columns: Sequence[Any]) -> AdmissionReceipt:
         """Build a receipt of its columns (`RECEIPT_FIELDS`)."""
         return self._checked("receipt", columns[0], columns[4], self._receipt, columns)
+
+    def _all(
+        self, kind: str, build: Callable[[Sequence[Any]], T], rows: Sequence[Sequence[Any]]
+    ) -> tuple[T, ...]:
+        # All at once, and only where one is refused each by itself, to tell which.
+        if {row[_INTEGER] for row in rows} <= {SCHEMA_VERSION}:
+            with suppress(*wire.DECODING_ERRORS):
+                return tuple([build(row) for row in rows])
+        return tuple([self._checked(kind, row[_TEXT], row[_INTEGER], build, row) for row in rows])
 
     def _checked(
         self,
@@ -249,11 +267,11 @@ class RowReader:
         )
 
     def _outline(self, columns: Sequence[Any]) -> AssistantOutline:
-        _, created_at, metadata, parts = columns
+        _, created_at, metadata, *whole = columns
         return AssistantOutline(
             created_at=self._moment(created_at),  # type: ignore[arg-type]
             metadata=_decoded(wire.METADATA, metadata),
-            parts=() if parts is None else wire.PARTS.decode(parts),
+            parts=wire.PARTS.decode(whole[0]) if whole else (),
         )
 
     def _member(self, row: Sequence[Any]) -> RangeMember:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stitchkit_django.models import AdmissionReceipt, Conversation, Message, Run
+from stitchkit_django.hosts import hosts
 from stitchkit_django.statements.rows import FULL, LANES, Lanes, Widths
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from django.db import models
     from django.db.backends.base.base import BaseDatabaseWrapper
 
+    from stitchkit_django.hosts import Host
     from stitchkit_django.statements.dialects import Dialect
 
 
@@ -49,21 +49,18 @@ class Piece(NamedTuple):
 
 
 class Table:
-    """A model's table: its quoted name as a text, its columns, qualified, as attributes."""
+    """A host's table: its quoted name as a text, its columns, qualified, as attributes."""
 
     def __init__(
-        self, connection: BaseDatabaseWrapper, model: type[models.Model], alias: str | None = None
+        self, connection: BaseDatabaseWrapper, host: Host, alias: str | None = None
     ) -> None:
         """Take the names from the model; an alias lets a query name a table twice."""
         quote = connection.ops.quote_name
-        name = quote(model._meta.db_table)
+        name = quote(host.model._meta.db_table)
+        fields = dict(host.fields())
         self._declared = name if alias is None else f"{name} AS {quote(alias)}"
-        self._bare = {
-            field.attname: quote(str(field.column)) for field in model._meta.concrete_fields
-        }
-        self._types = {
-            field.attname: field.db_type(connection) for field in model._meta.concrete_fields
-        }
+        self._bare = {known: quote(str(field.column)) for known, field in fields.items()}
+        self._types = {known: field.db_type(connection) for known, field in fields.items()}
         qualifier = name if alias is None else quote(alias)
         self._qualified = {field: f"{qualifier}.{column}" for field, column in self._bare.items()}
 
@@ -95,15 +92,11 @@ class Tables:
     """The tables as one database names them, and what builds SQL of templates over them."""
 
     def __init__(self, connection: BaseDatabaseWrapper, dialect: Dialect) -> None:
-        """Take the names from the models."""
+        """Take the names from the models that host the rows."""
         self.dialect = dialect
-        self.names = {
-            "head": Table(connection, Conversation),
-            "run": Table(connection, Run),
-            "queued": Table(connection, Run, "queued"),
-            "receipt": Table(connection, AdmissionReceipt),
-            "message": Table(connection, Message),
-        }
+        self.hosts = hosts()
+        self.names = {kind: Table(connection, host) for kind, host in self.hosts.items()}
+        self.names["queued"] = Table(connection, self.hosts["run"], "queued")
 
     def __getitem__(self, name: str) -> Table:
         """Give a table by the name that templates know it by."""

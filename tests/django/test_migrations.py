@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 
 import pytest
 from django.apps import apps
 from django.core.management import call_command
 from django.db import connections, models
+from django.db.migrations.state import ProjectState
 from django.test import override_settings
 
+from stitchkit_django import get_store
+from stitchkit_django.compression import LZ4_SERVERS, CompressQuickly
 from stitchkit_django.fields import IdentifierField, RecordField
 from stitchkit_django.models import Message, Run
+from tests.core.steps import admit
 
 MODELS = list(apps.get_app_config("stitchkit_django").get_models())
 
@@ -44,6 +50,24 @@ def test_the_migration_can_be_taken_back(alias: str) -> None:
     assert tables() == before == {model._meta.db_table for model in MODELS}
 
 
+def test_migrations_give_no_warning_either_way(
+    alias: str, child_environment: dict[str, str]
+) -> None:
+    migrate = [sys.executable, "-W", "error", "-m", "django", "migrate", "--skip-checks"]
+
+    for target in (["stitchkit_django", "zero"], []):
+        done = subprocess.run(
+            [*migrate, "--database", alias, *target],
+            env=child_environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+        assert (done.returncode, done.stderr) == (0, "")
+    admit(get_store(alias))
+
+
 def test_identifiers_are_compared_byte_for_byte(postgres_alias: str) -> None:
     with connections[postgres_alias].cursor() as cursor:
         cursor.execute(
@@ -60,6 +84,43 @@ def test_identifiers_are_compared_byte_for_byte(postgres_alias: str) -> None:
     ]
     assert len(identifiers) > 10
     assert {collations[one] for one in identifiers} == {"C"}
+
+
+def test_texts_are_compressed_as_quickly_as_the_server_can(postgres_alias: str) -> None:
+    with connections[postgres_alias].cursor() as cursor:
+        cursor.execute(LZ4_SERVERS)
+        method = "l" if cursor.fetchone() else ""
+        cursor.execute(
+            "SELECT attrelid::regclass::text, attname, attcompression FROM pg_attribute "
+            "WHERE attrelid IN (SELECT oid FROM pg_class WHERE relname LIKE 'stitchkit_django_%')"
+        )
+        methods = {(table, column): found for table, column, found in cursor.fetchall()}
+
+    texts = [
+        (model._meta.db_table, field.column)
+        for model in MODELS
+        for field in model._meta.concrete_fields
+        if isinstance(field, RecordField)
+    ]
+    assert len(texts) == 7
+    assert {methods[one] for one in texts} == {method}
+
+
+def test_the_compression_of_a_database_without_a_choice_is_left(
+    sqlite_alias: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = ProjectState.from_apps(apps)
+    sent: list[str] = []
+    with connections[sqlite_alias].schema_editor(collect_sql=True) as editor:
+        monkeypatch.setattr(editor, "execute", sent.append)
+        operation = CompressQuickly("message")
+
+        operation.database_forwards("stitchkit_django", editor, state, state)
+        operation.database_backwards("stitchkit_django", editor, state, state)
+
+    assert sent == []
+    assert operation.describe() == "Compress the JSON texts of message quickly"
+    assert operation.migration_name_fragment == "compress_message"
 
 
 def test_names_fit_every_database() -> None:
