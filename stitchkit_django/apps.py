@@ -1,4 +1,4 @@
-"""The app's configuration; no behaviour."""
+"""The app's configuration; registers the system checks and does nothing else."""
 
 from __future__ import annotations
 
@@ -13,3 +13,9 @@ class StitchkitConfig(AppConfig):
     label = "stitchkit_django"
     verbose_name = _("agent conversations")
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Register the system checks, which know the models."""
+        from stitchkit_django.checks import register_checks  # noqa: PLC0415 - no models before
+
+        register_checks()

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 from asgiref.sync import sync_to_async
-from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 from django.db import router
 from django.dispatch import receiver
-from django.utils.module_loading import import_string
 
-from stitchkit_django.conf import SETTING, conf
+from stitchkit_django.conf import SETTING, conf, imported
+from stitchkit_django.core.hints import Hints
 from stitchkit_django.core.store import AgentStore
 from stitchkit_django.driver import DjangoDriver
 from stitchkit_django.events import send_run_event
-from stitchkit_django.models import Conversation
+from stitchkit_django.hosts import hosts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterator
+
+    from stitchkit_django.core.driver import Dispatcher, Driver
+    from stitchkit_django.core.store import Publisher
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -60,6 +63,9 @@ class DjangoStore(AgentStore):
 
 
 _stores: Final[dict[str, DjangoStore]] = {}
+_drivers: Final[list[Callable[[str], Driver]]] = [DjangoDriver]
+_dispatchers: Final[list[Dispatcher]] = []
+"""The last of each is used; there are others only inside `replaced`."""
 
 
 def get_store(using: str | None = None) -> DjangoStore:
@@ -73,28 +79,70 @@ def get_store(using: str | None = None) -> DjangoStore:
         ImproperlyConfigured: the settings can't be used.
         ConnectionDoesNotExist: there is no such alias.
     """
-    alias = using or conf().database or router.db_for_write(Conversation)
+    alias = using or conf().database or router.db_for_write(hosts()["head"].model)
     if alias not in _stores:
-        settings = conf()
-        _stores[alias] = DjangoStore(
-            DjangoDriver(alias),
-            limits=settings.limits,
-            archive_compacted=settings.archive_compacted,
-            publishers=(send_run_event, *map(_imported, settings.publishers)),
-        )
+        _stores[alias] = _built(_drivers[-1](alias))
     return _stores[alias]
 
 
-def _imported(path: str) -> Callable[..., object]:
+def get_dispatcher() -> Dispatcher | None:
+    """Give the callable that the setting's `DISPATCHER` names; None where it is unset.
+
+    Raises:
+        ImproperlyConfigured: it can't be imported or called.
+    """
+    if _dispatchers:
+        return _dispatch_to_the_last
+    path = conf().dispatcher
+    return None if path is None else imported("DISPATCHER", path)
+
+
+@contextmanager
+def replaced(
+    *, drivers: Callable[[str], Driver] | None = None, dispatcher: Dispatcher | None = None
+) -> Iterator[None]:
+    """Let stores be built of something else while the block lasts: for tests, in every thread.
+
+    Args:
+        drivers: gives the driver of an alias; None: as before.
+        dispatcher: takes the place of the setting's; None: as before.
+    """
+    before = len(_drivers), len(_dispatchers)
+    if drivers is not None:
+        _drivers.append(drivers)
+    if dispatcher is not None:
+        _dispatchers.append(dispatcher)
+    _stores.clear()
     try:
-        found: object = import_string(path)
-    except ImportError as error:
-        msg = f"{SETTING}['PUBLISHERS'] names {path!r}, which can't be imported: {error}"
-        raise ImproperlyConfigured(msg) from error
-    if not callable(found):
-        msg = f"{SETTING}['PUBLISHERS'] names {path!r}, which can't be called"
-        raise ImproperlyConfigured(msg)
-    return found
+        yield
+    finally:
+        del _drivers[before[0] :], _dispatchers[before[1] :]
+        _stores.clear()
+
+
+def _built(driver: Driver) -> DjangoStore:
+    settings = conf()
+    return DjangoStore(
+        driver,
+        limits=settings.limits,
+        archive_compacted=settings.archive_compacted,
+        publishers=tuple(_publishers(driver)),
+    )
+
+
+def _publishers(driver: Driver) -> Iterator[Publisher]:
+    yield send_run_event
+    for path in conf().publishers:
+        yield imported("PUBLISHERS", path)
+    dispatcher = get_dispatcher()
+    if dispatcher is not None:
+        # The last: a run is executed inline once everybody knows that it is there.
+        yield Hints(driver, dispatcher)
+
+
+def _dispatch_to_the_last(conversation_id: str, run_id: str) -> None:
+    # Looked up at each call: a store that a test was given early knows what is replaced later.
+    _dispatchers[-1](conversation_id, run_id)
 
 
 @receiver(setting_changed)

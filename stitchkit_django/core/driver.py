@@ -385,3 +385,15 @@ class Driver(Protocol):
     def rows(self, conversation_id: str) -> ConversationRows | None:
         """Read all rows of a conversation, archived ones too; None when it has no head."""
         ...
+
+
+class Dispatcher(Protocol):
+    """How a project hands a run to its workers.
+
+    It is called after the commit, outside any transaction, and is a hint and no more: a run whose
+    hint was lost is found by recovery, and one that is handed over twice is acquired once.
+    """
+
+    def __call__(self, conversation_id: str, run_id: str, /) -> object:
+        """Hand a queued run over; what it returns is not looked at."""
+        ...

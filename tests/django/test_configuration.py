@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +14,7 @@ from django.utils.connection import ConnectionDoesNotExist
 
 import stitchkit_django
 from stitchkit_django import get_store
-from stitchkit_django.conf import conf
+from stitchkit_django.conf import LEAST_LEASE_SECONDS, MOST_LEASE_SECONDS, conf
 from stitchkit_django.core import AgentStore, InvalidValueError, ProviderEnvelope, ProviderPart
 from stitchkit_django.driver import DjangoDriver
 from stitchkit_django.models import Message
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pytest_django.fixtures import Settings
 
 FUTURE = datetime(2999, 1, 1, tzinfo=UTC)
+HOUR = timedelta(hours=1)
 
 
 class ReplicaRouter:
@@ -163,16 +164,34 @@ def test_what_a_summary_has_replaced_is_archived_or_deleted(
         pytest.param({"DATABSE": "default"}, "DATABSE", id="unknown key"),
         pytest.param({"database": "default"}, "'database'", id="key in small letters"),
         pytest.param({1: 1}, "unknown key 1", id="key that is no text"),
-        pytest.param({"DATABASE": 1}, "database", id="database that is no text"),
-        pytest.param({"MAX_MESSAGE_BYTES": "1"}, "max_message_bytes", id="bytes as text"),
-        pytest.param({"MAX_MESSAGE_BYTES": 0}, "max_message_bytes", id="no bytes"),
-        pytest.param({"MAX_MESSAGE_BYTES": True}, "max_message_bytes", id="bytes as a flag"),
-        pytest.param({"MAX_MESSAGE_BYTES": None}, "max_message_bytes", id="bytes as None"),
-        pytest.param({"MAX_DEPTH": 1.5}, "max_depth", id="depth as a fraction"),
-        pytest.param({"MAX_DEPTH": -1}, "max_depth", id="negative depth"),
-        pytest.param({"MAX_DEPTH": 501}, "max_depth.*501.*500", id="depth over the ceiling"),
-        pytest.param({"ARCHIVE_COMPACTED": 1}, "archive_compacted", id="flag as a number"),
-        pytest.param({"ARCHIVE_COMPACTED": "no"}, "archive_compacted", id="flag as text"),
+        pytest.param({"DATABASE": 1}, r"\['DATABASE'\] is 1:", id="database that is no text"),
+        pytest.param({"DATABASE": ""}, r"\['DATABASE'\] is '':", id="database without a name"),
+        pytest.param({"MAX_MESSAGE_BYTES": "1"}, r"\['MAX_MESSAGE_BYTES'\] is '1':", id="as text"),
+        pytest.param({"MAX_MESSAGE_BYTES": 0}, r"\['MAX_MESSAGE_BYTES'\] is 0:", id="no bytes"),
+        pytest.param({"MAX_MESSAGE_BYTES": 2**63}, "MAX_MESSAGE_BYTES", id="bytes over a bigint"),
+        pytest.param({"MAX_MESSAGE_BYTES": True}, "MAX_MESSAGE_BYTES", id="bytes as a flag"),
+        pytest.param({"MAX_MESSAGE_BYTES": None}, "MAX_MESSAGE_BYTES", id="bytes as None"),
+        pytest.param({"MAX_DEPTH": 1.5}, "MAX_DEPTH", id="depth as a fraction"),
+        pytest.param({"MAX_DEPTH": -1}, "MAX_DEPTH", id="negative depth"),
+        pytest.param({"MAX_DEPTH": 501}, "MAX_DEPTH.*501.*1 to 500", id="depth over the ceiling"),
+        pytest.param({"ARCHIVE_COMPACTED": 1}, "ARCHIVE_COMPACTED", id="flag as a number"),
+        pytest.param({"ARCHIVE_COMPACTED": "no"}, "ARCHIVE_COMPACTED", id="flag as text"),
+        pytest.param({"PUBLISHERS": "a.b"}, "PUBLISHERS.*list or tuple", id="one path for many"),
+        pytest.param({"PUBLISHERS": [len]}, "PUBLISHERS", id="callable for its path"),
+        pytest.param({"DISPATCHER": len}, "DISPATCHER.*dotted path", id="dispatcher itself"),
+        pytest.param({"DISPATCHER": ""}, "DISPATCHER", id="dispatcher without a name"),
+        pytest.param({"RECOVERY_POLICY": 1}, "RECOVERY_POLICY", id="policy as a number"),
+        pytest.param({"REDACT": True}, "REDACT", id="mask as a flag"),
+        pytest.param({"IDEMPOTENCY_HORIZON": timedelta()}, "HORIZON", id="no horizon at all"),
+        pytest.param({"IDEMPOTENCY_HORIZON": -HOUR}, "HORIZON", id="negative horizon"),
+        pytest.param({"IDEMPOTENCY_HORIZON": 30}, "HORIZON.*timedelta", id="horizon as a number"),
+        pytest.param({"IDEMPOTENCY_HORIZON": "P30D"}, "HORIZON", id="horizon as text"),
+        pytest.param({"LEASE_SECONDS": 0}, "LEASE_SECONDS", id="no lease"),
+        pytest.param({"LEASE_SECONDS": float("nan")}, "LEASE_SECONDS", id="no number"),
+        pytest.param({"LEASE_SECONDS": float("inf")}, "LEASE_SECONDS", id="lease without end"),
+        pytest.param({"LEASE_SECONDS": HOUR}, "LEASE_SECONDS", id="lease as a timedelta"),
+        pytest.param({"MAX_ATTEMPTS": 0}, "MAX_ATTEMPTS", id="no attempts"),
+        pytest.param({"MAX_ATTEMPTS": 1.5}, "MAX_ATTEMPTS", id="attempts as a fraction"),
     ],
 )
 def test_a_setting_that_can_not_be_used_is_named(
@@ -181,6 +200,59 @@ def test_a_setting_that_can_not_be_used_is_named(
     settings.STITCHKIT = given
 
     with pytest.raises(ImproperlyConfigured, match=f"STITCHKIT.*{named}"):
+        get_store(sqlite_alias)
+
+
+def test_every_key_is_read(settings: Settings) -> None:
+    given = {
+        "DATABASE": "default",
+        "MAX_MESSAGE_BYTES": 1,
+        "MAX_DEPTH": 500,
+        "ARCHIVE_COMPACTED": False,
+        "PUBLISHERS": ["a.b", "c.d"],
+        "DISPATCHER": "e.f",
+        "RECOVERY_POLICY": "g.h",
+        "IDEMPOTENCY_HORIZON": HOUR,
+        "LEASE_SECONDS": 30,
+        "MAX_ATTEMPTS": 1,
+        "REDACT": "i.j",
+    }
+    settings.STITCHKIT = given
+
+    read = conf()
+
+    assert {key: getattr(read, key.lower()) for key in given} == {
+        **given,
+        "PUBLISHERS": ("a.b", "c.d"),
+    }
+    assert read.dotted_paths == (
+        ("PUBLISHERS", "a.b"),
+        ("PUBLISHERS", "c.d"),
+        ("DISPATCHER", "e.f"),
+        ("RECOVERY_POLICY", "g.h"),
+        ("REDACT", "i.j"),
+    )
+
+
+@pytest.mark.parametrize("seconds", [LEAST_LEASE_SECONDS, MOST_LEASE_SECONDS])
+def test_a_lease_that_can_be_set_can_be_given(
+    sqlite_alias: str, settings: Settings, seconds: float
+) -> None:
+    settings.STITCHKIT = {"LEASE_SECONDS": seconds}
+    store = get_store(sqlite_alias)
+
+    run = acquire(store, admit(store), lease=timedelta(seconds=conf().lease_seconds))
+
+    assert run.lease_seconds == seconds
+
+
+@pytest.mark.parametrize("key", ["PUBLISHERS", "DISPATCHER"])
+def test_a_store_whose_paths_lead_nowhere_is_refused(
+    sqlite_alias: str, settings: Settings, key: str
+) -> None:
+    settings.STITCHKIT = {key: ["nowhere.at_all"] if key == "PUBLISHERS" else "nowhere.at_all"}
+
+    with pytest.raises(ImproperlyConfigured, match=f"{key}.*'nowhere.at_all'"):
         get_store(sqlite_alias)
 
 
@@ -248,7 +320,13 @@ loaded = [name for name in sys.modules if name.partition(".")[0] == "django"]
 assert not loaded, loaded
 
 import django
+from django.conf import settings
 
+# The admin, where it is installed, asks for the store as soon as it is set up.
+settings.configure(
+    DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}},
+    INSTALLED_APPS=["stitchkit_django"],
+)
 django.setup()
 assert "stitchkit_django.registry" not in sys.modules
 assert "stitchkit_django.driver" not in sys.modules
