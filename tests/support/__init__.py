@@ -1,0 +1,1 @@
+"""Tests of what the package brings for a project's own tests."""
