@@ -1,0 +1,1 @@
+"""What the store costs beside the database itself: `python -m benchmarks` measures and prints."""

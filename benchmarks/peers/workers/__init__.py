@@ -1,0 +1,1 @@
+"""One program for each peer; it imports nothing of this project that its environment hasn't."""
