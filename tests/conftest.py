@@ -13,6 +13,8 @@ from django.db import connections, transaction
 from django.test.utils import setup_databases, teardown_databases
 
 from tests import databases
+from tests.partitioned import partition
+from tests.variants import PARTITIONED, SERIALIZABLE, variant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,12 +37,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if fixture in fixtures:
                 item.add_marker(database)
         used = [database for database in FIXTURES if item.get_closest_marker(database)]
-        (kept if set(used) <= set(chosen) else left_out).append(item)
+        is_wanted = set(used) <= set(chosen) and not _is_pinned_otherwise(item)
+        (kept if is_wanted else left_out).append(item)
         if missing and "postgres" in used:
             item.add_marker(pytest.mark.skip(reason=missing))
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = kept
+
+
+def _is_pinned_otherwise(item: pytest.Item) -> bool:
+    return variant() == SERIALIZABLE and item.get_closest_marker("read_committed") is not None
 
 
 @pytest.fixture(scope="session")
@@ -52,6 +59,8 @@ def django_db_setup(
     """Make the test databases of every alias, also of those that no django_db mark names."""
     with django_db_blocker.unblock():
         made = setup_databases(verbosity=0, interactive=False, serialized_aliases=[])
+        if variant() == PARTITIONED:
+            partition(connections["postgres"])
     yield
     with django_db_blocker.unblock():
         teardown_databases(made, verbosity=0)

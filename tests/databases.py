@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NoReturn
 import pytest
 
 from tests import postgres
+from tests.variants import VARIANT, VARIANTS, variant
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -64,6 +65,9 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 
 
 def _prepare(config: pytest.Config, environment: pytest.MonkeyPatch) -> None:
+    if variant() not in {None, *VARIANTS}:
+        known = ", ".join(VARIANTS)
+        raise pytest.UsageError(f"{VARIANT} is {variant()!r}: use {known}, or leave it out")
     directory = Path(tempfile.mkdtemp(prefix="stitchkit_"))
     # At the end of the process, since the wheel's own clean-up there still takes its lock file.
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
@@ -101,4 +105,5 @@ def pytest_report_header() -> str:
     names = [f"SQLite {sqlite3.sqlite_version}"] if "sqlite" in chosen() else []
     if "postgres" in chosen():
         names.append(f"PostgreSQL ({postgres_missing() or os.environ[POSTGRES_URL]})")
-    return f"databases: {', '.join(names)}"
+    varied = f", variant {variant()}" if variant() else ""
+    return f"databases: {', '.join(names)}{varied}"

@@ -125,6 +125,8 @@ def test_a_renewal_whose_run_was_taken_after_its_read_is_refused(store: AgentSto
     assert view(store).run.lease_expires_at is None
 
 
+# Under SERIALIZABLE the move refuses the whole transaction, which is then decided anew.
+@pytest.mark.read_committed
 def test_an_end_whose_queued_run_moved_in_the_middle_of_its_write_leaves_no_half(
     store: AgentStore,
 ) -> None:
