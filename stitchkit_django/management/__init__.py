@@ -1,0 +1,1 @@
+"""The management commands, and what they share: options, output, signals, exit statuses."""

@@ -1,0 +1,1 @@
+"""One module a command: it parses and prints; the work is elsewhere."""
