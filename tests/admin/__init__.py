@@ -1,0 +1,1 @@
+"""Tests of the admin, through Django's test client."""
