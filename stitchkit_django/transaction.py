@@ -103,10 +103,10 @@ class DjangoTransaction:
         keys = list(receipts.order_by("id").values_list("id", flat=True)[: limit + 1])
         gone = keys[:limit]
         if gone:
-            receipts.filter(id__lte=gone[-1]).delete()
+            receipts.filter(id__lte=gone[-1]).only("id").delete()
         if len(keys) > limit:
             return len(gone)
-        run.delete()
+        run.only("id").delete()
         return len(gone) + 1
 
     def forget_archived(self, conversation_id: str, before: datetime, *, limit: int) -> int:
@@ -114,13 +114,18 @@ class DjangoTransaction:
         if self._lock(conversation_id) is None:
             return 0
         host = self._sql.hosts["message"]
-        where, active, archived_at = host.own("conversation_id", "active", "archived_at")
-        archived = host.rows(self._using).filter(
-            **{where: conversation_id, active: None, f"{archived_at}__lt": before}
+        where, archived_at, *place = host.own(
+            "conversation_id", "archived_at", "active", "turn", "slot"
         )
-        keys = list(archived.order_by("pk").values_list("pk", flat=True)[:limit])
-        if keys:
-            archived.filter(pk__lte=keys[-1]).delete()
+        rows = host.rows(self._using)
+        archived = rows.filter(
+            **{where: conversation_id, place[0]: None, f"{archived_at}__lt": before}
+        )
+        # In the order of the index of places: for the lowest keys of a conversation PostgreSQL may
+        # rather walk the keys of all.
+        keys = list(archived.order_by(*place).values_list("pk", flat=True)[:limit])
+        for start in range(0, len(keys), IDS_A_STATEMENT):
+            rows.filter(pk__in=keys[start : start + IDS_A_STATEMENT]).only("pk").delete()
         return len(keys)
 
     def restore(self, rows: ports.ConversationRows) -> bool:
