@@ -20,7 +20,8 @@ PREPARE_THRESHOLD: Final = 2
 """How often a statement is run before it is prepared: a connection that serves one request runs
 none twice, so it prepares none."""
 
-_SETTLED_BY: Final = frozenset({"prepare_threshold", "cursor_factory"})
+# With the last one, what is set for the session would hold for the project's own queries, too.
+_SETTLED_BY: Final = frozenset({"prepare_threshold", "cursor_factory", "server_side_binding"})
 _TIMESTAMPTZ: Final = "timestamptz"
 # Connections that a pooler stands behind.
 _pooled: WeakSet[Any] = WeakSet()

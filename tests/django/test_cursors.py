@@ -77,6 +77,16 @@ def test_a_project_that_says_how_often_is_left_to_it(postgres_alias: str, *, bin
         assert repeated(connection) == ["SELECT $1::text"]
 
 
+def test_the_queries_of_a_project_are_not_prepared_by_the_store(postgres_alias: str) -> None:
+    with connected(postgres_alias, server_side_binding=True) as connection:
+        assert repeated(connection) == []
+        with connection.cursor() as cursor:
+            for _ in range(9):
+                cursor.execute("SELECT %s::text", ("a query of the project's",))
+            cursor.execute(PREPARED)
+            assert cursor.fetchall() == []
+
+
 def test_a_session_that_another_process_answers_prepares_nothing(
     postgres_alias: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
