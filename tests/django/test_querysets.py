@@ -108,6 +108,7 @@ def test_runs_are_found_by_the_index_of_scans(alias: str, kind: str) -> None:
         if connections[alias].vendor == "postgresql":
             # A table of few rows is read whole; whether the index could serve is the question.
             cursor.execute("SET LOCAL enable_seqscan = off")
-        plan = found.order_by("id").explain()
+        # In no order: by their keys PostgreSQL may rather walk the keys of all runs.
+        plan = found.explain()
 
     assert "stitchkit_run_scan" in plan
