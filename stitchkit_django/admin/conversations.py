@@ -22,10 +22,9 @@ from stitchkit_django.admin.raw import HEADERS, raw_response
 from stitchkit_django.admin.reading import database, is_identifier
 from stitchkit_django.admin.readonly import ReadOnlyAdmin
 from stitchkit_django.admin.texts import brief
-from stitchkit_django.core.documents import document
 from stitchkit_django.models import Conversation
-from stitchkit_django.redaction import redacted_rows
 from stitchkit_django.stored import StoredConversations
+from stitchkit_django.transfer import export
 
 if TYPE_CHECKING:
     from django.contrib.admin.views.main import ChangeList
@@ -147,13 +146,13 @@ class ConversationAdmin(RunColumns, ReadOnlyAdmin):
         """
         row = self.found(request, object_id)
         self.require(request, "run", "receipt", "message")
-        rows = StoredConversations(database()).conversation(row.conversation_id)
-        if rows is None:
+        found = export(StoredConversations(database()), row.conversation_id)
+        if found is None:
             raise Http404(_("There is no such conversation."))
         name = _UNSAFE.sub("_", row.conversation_id)[:_MOST_OF_A_NAME]
         attachment = {"Content-Disposition": f'attachment; filename="{name}.json"'}
         return HttpResponse(
-            document(redacted_rows(rows)) + "\n",
+            found.text + "\n",
             content_type="application/json; charset=utf-8",
             headers={**HEADERS, **attachment},
         )

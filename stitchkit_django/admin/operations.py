@@ -28,6 +28,7 @@ from stitchkit_django.core.lifecycle import ENDINGS, RunState, TerminalReason
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from django.db.models import QuerySet
     from django.http import HttpRequest
     from django.utils.functional import _StrPromise
     from django.utils.safestring import SafeString
@@ -88,9 +89,10 @@ def operations_context(admin: ReadOnlyAdmin, request: HttpRequest) -> dict[str, 
     """Give what the operations page shows."""
     name = request.GET.get("window", "")
     window = WINDOWS.get(name, WINDOWS["day"])
-    active = {state: _oldest(state) for state in ACTIVE}
+    rows = admin.get_queryset(request)
+    active = {state: _oldest(rows, state) for state in ACTIVE}
     acquired = [*active[RunState.RUNNING], *active[RunState.INTERRUPT_REQUESTED]]
-    endings = {str(reason): _latest(reason) for reason in TerminalReason}
+    endings = {str(reason): _latest(rows, reason) for reason in TerminalReason}
     starts = _starts(window)
     ends = [end for found in endings.values() for end in found]
     links = admin.links
@@ -124,13 +126,13 @@ def operations_context(admin: ReadOnlyAdmin, request: HttpRequest) -> dict[str, 
 # ---------------------------------------------------------------- active runs
 
 
-def _oldest(state: RunState) -> list[Row]:
+def _oldest(rows: QuerySet[Any], state: RunState) -> list[Row]:
     stored = Stored("run")
-    rows = in_order(stored.rows(), Kept("state", str(state)))
+    oldest = in_order(rows, Kept("state", str(state)))[: MOST_COUNTED + 1]
     earlier = stored.where(
         conversation_id=OuterRef("conversation_id"), active=1, turn__lt=OuterRef("turn")
     )
-    return stored.read(rows[: MOST_COUNTED + 1], *RUN_FIELDS, "moment", waits=Exists(earlier))
+    return stored.read(oldest, *RUN_FIELDS, "moment", waits=Exists(earlier))
 
 
 def _standing(admin: ReadOnlyAdmin, state: RunState, rows: Sequence[Row]) -> Standing:
@@ -179,12 +181,11 @@ def _old_queues(queued: Iterable[Row]) -> list[Row]:
 # ---------------------------------------------------------------- ends
 
 
-def _latest(reason: TerminalReason) -> list[Ended]:
-    stored = Stored("run")
+def _latest(rows: QuerySet[Any], reason: TerminalReason) -> list[Ended]:
     kept = Kept("terminal_reason", str(reason))
-    rows = in_order(stored.rows(), kept, newest_first=True)[: MOST_COUNTED + 1]
+    newest = in_order(rows, kept, newest_first=True)[: MOST_COUNTED + 1]
     fields = ("terminal_reason", "ended_at", "cost_amount", "cost_currency")
-    return [Ended(*row) for row in rows.values_list(*fields)]
+    return [Ended(*row) for row in newest.values_list(*fields)]
 
 
 def _starts(window: Window) -> list[datetime]:

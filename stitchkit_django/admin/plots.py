@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from decimal import Decimal
 
-WIDTH: Final = 960
+WIDTH: Final = 1_200
 HEIGHT: Final = 200
 TOP: Final = 16
 LEFT: Final = 8

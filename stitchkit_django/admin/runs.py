@@ -84,13 +84,13 @@ class RunAdmin(RunColumns, ReadOnlyAdmin):
     kind = "run"
     list_display: tuple[Any, ...] = (
         "id_shown",
+        "conversation_shown",
         "state_shown",
         "owner_shown",
         "lease_shown",
         "attempts_shown",
         "age_shown",
         "cost_shown",
-        "conversation_shown",
     )
     list_filter: ClassVar[tuple[Any, ...]] = (StateFilter, ReasonFilter)
     search_fields: ClassVar[tuple[str, ...]] = ("run_id",)

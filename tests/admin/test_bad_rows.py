@@ -123,7 +123,9 @@ def test_an_unknown_state_and_role_are_shown_by_their_codes(alias: str, client: 
     assert client.get(row_url(alias, Run, "r1")).status_code == 200
 
 
-@pytest.mark.parametrize("alias", ["default"], indirect=True)
+@pytest.mark.parametrize(
+    "alias", [pytest.param("default", marks=pytest.mark.sqlite)], indirect=True
+)
 def test_sqlite_s_bytes_that_are_no_text_are_shown(alias: str, client: Client) -> None:
     answered(get_store(alias))
     with connections[alias].cursor() as cursor:

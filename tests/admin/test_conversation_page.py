@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +22,10 @@ from stitchkit_django.core import (
     ToolResultPart,
 )
 from stitchkit_django.core.documents import rows_of
-from stitchkit_django.models import Message
+from stitchkit_django.models import Message, Run
 from tests.admin.filling import LONG, fill
-from tests.admin.pages import conversation_url, got, link, row_url, seen, url_of
-from tests.admin.scene import ORDER, make
+from tests.admin.pages import conversation_url, got, link, row_url, seen, text_of, url_of
+from tests.admin.scene import ORDER, STUCK, make
 from tests.core.steps import acquire, admit, answered, checkpoint, compact, end
 
 if TYPE_CHECKING:
@@ -141,6 +142,49 @@ def test_the_page_begins_with_the_newest_messages_and_is_walked_to_the_first(
     second = got(client, forth)
     assert link(second, "Newer &rsaquo;") is not None
     assert "k-260" in second
+
+
+def test_a_turn_of_many_inputs_is_walked_each_of_them_once(alias: str, client: Client) -> None:
+    store = get_store(alias)
+    admit(store, "0")
+    for number in range(1, 120):
+        admit(store, str(number), coalesce_into="r0")
+
+    found: list[str] = []
+    url: str | None = conversation_url()
+    while url is not None:
+        page = got(client, url)
+        found = [part.split("<")[0] for part in page.split("key <code>")[1:]] + found
+        url = link(page, "&lsaquo; Older")
+
+    assert found == [str(number) for number in range(120)]
+
+
+@pytest.mark.parametrize("language", ["de", "en"])
+def test_bars_are_drawn_the_same_in_every_language(
+    alias: str, client: Client, settings: Any, language: str
+) -> None:
+    settings.USE_THOUSAND_SEPARATOR = True
+    make(alias)
+
+    for url in (conversation_url(ORDER), row_url(alias, Run, STUCK)):
+        page = text_of(client.get(url, headers={"accept-language": language}))
+        widths = re.findall(r'<rect [^>]*width="([^"]*)"', page)
+        assert all(width.isdigit() for width in widths)
+        assert any(len(width) > 3 for width in widths)
+
+
+def test_a_summary_opens_to_no_more_than_it_replaced(alias: str, client: Client) -> None:
+    store = get_store(alias)
+    for key in "123":
+        answered(store, key)
+    compact(store, "i-1", "a-r1", summary_id="first")
+    compact(store, "i-2", "a-r2", summary_id="second")
+
+    opened = [got(client, f"{conversation_url()}?within={one}") for one in ("first", "second")]
+
+    assert [seen(page).count("Hello!") for page in opened] == [1, 1]
+    assert ["key <code>1" in opened[0], "key <code>2" in opened[1]] == [True, True]
 
 
 def test_a_summary_opens_to_what_it_replaced(alias: str, client: Client) -> None:

@@ -100,7 +100,7 @@ def test_ends_are_plotted_by_reason_with_a_table_behind(alias: str, client: Clie
     assert "success stopped by a policy provider failure As a table" in text
     cells = [cell.split() for cell in re.findall(r"\d\d:\d\d((?: \d+){3})", text)]
     assert [sum(map(int, column)) for column in zip(*cells, strict=True)] == [5, 1, 1]
-    svg = page[page.index('<svg viewBox="0 0 976') :]
+    svg = page[page.index('<svg viewBox="0 0 1216') :]
     assert svg.index("<title") < svg.index("<desc") < svg.index("<rect")
     assert 'role="img"' in svg
     assert "Ends of runs by reason" in svg
@@ -174,6 +174,7 @@ def test_plots_are_drawn_the_same_in_every_language(
     plot = page[page.index('<figure class="sk-plot">') : page.index("</figure>")]
     sizes = re.findall(r' (?:x|y|width|height)="([^"]*)"', plot)
     assert len(sizes) > 10
+    assert any(len(size) > 3 for size in sizes)
     assert [size for size in sizes if not size.isascii() or not size.isdigit()] == []
 
 

@@ -21,6 +21,8 @@ from tests.product.models import Chat, ChatMessage
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from django.db.models import Model
+
 
 MODELS = (Conversation, Run, AdmissionReceipt, Message)
 
@@ -70,7 +72,9 @@ def test_a_subclass_adds_columns_and_leaves_rows_out(alias: str, client: Client)
     assert client.get(row_url(alias, Run, "r2", "raw", site="support")).status_code == 404
     assert client.get(act_url(alias, "cancel", "r2", site="support")).status_code == 404
     assert client.get(conversation_url("other-1", "export", site="support")).status_code == 404
+    assert "queued 0" in seen(got(client, url_of(Run, "operations", site="support")))
     assert client.get(conversation_url("other-1")).status_code == 200
+    assert "queued 1" in seen(got(client, url_of(Run, "operations")))
 
 
 def test_a_site_without_some_of_the_admins_has_no_links_to_them() -> None:
@@ -89,6 +93,35 @@ def test_a_label_is_in_the_reader_s_language(alias: str, client: Client) -> None
     # Django's own catalogues have some of our words.
     assert 'lang="de"' in response.content.decode()
     assert "Geschichte" in response.content.decode() or "Verlauf" in response.content.decode()
+
+
+class WritesElsewhere:
+    """Sends writes of the store's models to one database, and reads to an empty one."""
+
+    def __init__(self, alias: str) -> None:
+        """Take where they are written."""
+        self._alias = alias
+
+    def db_for_write(self, model: type[Model], **_: object) -> str | None:
+        """Name it for the store's models."""
+        return self._alias if model._meta.app_label == "stitchkit_django" else None
+
+    def db_for_read(self, model: type[Model], **_: object) -> str | None:
+        """Name the other one."""
+        if model._meta.app_label != "stitchkit_django":
+            return None
+        return {"default": "postgres", "postgres": "default"}[self._alias]
+
+
+def test_pages_read_where_the_router_writes(alias: str, client: Client, settings: Any) -> None:
+    settings.STITCHKIT = {}
+    settings.DATABASE_ROUTERS = [WritesElsewhere(alias)]
+    make(alias)
+
+    assert STUCK in listed(got(client, url_of(Run)))
+    assert "Then I want my money back" in got(client, conversation_url(ORDER))
+    assert STUCK in seen(got(client, url_of(Run, "operations")))
+    assert "worker-7 loses it" in got(client, act_url(alias, "abandon", STUCK))
 
 
 @pytest.fixture
