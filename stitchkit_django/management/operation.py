@@ -177,34 +177,24 @@ class OperationCommand(BaseCommand):
         )
 
     @contextmanager
-    def operation(  # noqa: PLR0913 - the shared options, as `handle` is given them
-        self,
-        items: str,
-        *,
-        database: str | None,
-        dry_run: bool,
-        batch_size: object,
-        limit: object,
-        output_format: str,
-    ) -> Iterator[Operation]:
+    def operation(self, items: str, shared: Mapping[str, Any]) -> Iterator[Operation]:
         """Check the shared options, and run the block as this command's operation.
 
         Args:
             items: what a JSON document calls the list of them.
-            database: as all the rest, the option as it was given.
-            dry_run: likewise.
-            batch_size: likewise.
-            limit: likewise.
-            output_format: likewise.
+            shared: the options as `handle` is given them, of which those that all commands have
+                are read.
 
         Raises:
             CommandError: with the exit status: something failed, it could not run, or a signal
                 has ended it.
         """
-        using = options.alias(database)
-        most = options.optional_number("--limit", limit)
-        batch = options.whole_number("--batch-size", batch_size, most=self.most_in_a_batch)
-        options.one_of("--format", output_format, FORMATS)
+        using = options.alias(shared["database"])
+        most = options.optional_number("--limit", shared["limit"])
+        batch = options.whole_number(
+            "--batch-size", shared["batch_size"], most=self.most_in_a_batch
+        )
+        output_format = options.one_of("--format", shared["output_format"], FORMATS)
         streams: tuple[Any, Any] = (self.stdout, self.stderr)
         # The command's own stderr ends each line that it is given.
         progress = progress_on(sys.stderr, most) if streams[1].isatty() else NoProgress()
@@ -216,7 +206,7 @@ class OperationCommand(BaseCommand):
                     stop,
                     output,
                     progress,
-                    dry_run=dry_run,
+                    dry_run=shared["dry_run"],
                     batch_size=batch,
                     limit=most,
                 )

@@ -9,7 +9,8 @@ from typing import Final
 from django.core.management.base import CommandError
 from django.db import connections
 
-from stitchkit_django.core.errors import shown
+from stitchkit_django.core.errors import InvalidIdentifierError, shown
+from stitchkit_django.core.values import identifier
 
 COULD_NOT_RUN: Final = 2
 """Exit status of a command that has done nothing."""
@@ -93,6 +94,23 @@ def alias(given: str | None) -> str | None:
         known = ", ".join(sorted(connections.databases))
         raise refused("--database", f"{shown(given)} is no alias in DATABASES: it knows {known}")
     return given
+
+
+def conversation_id(option: str, given: str) -> str:
+    """Give a conversation's id.
+
+    Raises:
+        CommandError: it breaks the rule for ids.
+    """
+    try:
+        return identifier(option, given)
+    except InvalidIdentifierError as error:
+        raise refused(option, f"{shown(given)} {error.reason}") from error
+
+
+def optional_conversation_id(option: str, given: str | None) -> str | None:
+    """Give a conversation's id, or None where none was given; otherwise as `conversation_id`."""
+    return None if given is None else conversation_id(option, given)
 
 
 def one_of(option: str, given: str, known: tuple[str, ...]) -> str:

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from django.core.management.base import CommandError
 
-from stitchkit_django.core.errors import InvalidIdentifierError, shown
-from stitchkit_django.core.values import identifier
+from stitchkit_django.core.errors import shown
 from stitchkit_django.driver import DjangoDriver
-from stitchkit_django.management.options import COULD_NOT_RUN, refused
+from stitchkit_django.management.options import COULD_NOT_RUN
 from stitchkit_django.stored import StoredConversations
 
 if TYPE_CHECKING:
@@ -20,18 +19,6 @@ if TYPE_CHECKING:
     from stitchkit_django.registry import DjangoStore
 
 STDIN: Final = "-"
-
-
-def conversation_id(option: str, given: str) -> str:
-    """Give a conversation's id.
-
-    Raises:
-        CommandError: it breaks the rule for ids.
-    """
-    try:
-        return identifier(option, given)
-    except InvalidIdentifierError as error:
-        raise refused(option, f"{shown(given)} {error.reason}") from error
 
 
 def stored_by(store: DjangoStore) -> StoredConversations:

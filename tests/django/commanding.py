@@ -7,9 +7,11 @@ import subprocess
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from django.core.management import CommandError, call_command
+
+from tests.django.commands import Ran
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -18,15 +20,7 @@ ROOT = Path(__file__).parents[2]
 SECONDS = 120
 
 
-class Done(NamedTuple):
-    """What a command has said, and how it ended."""
-
-    status: int
-    out: str
-    err: str
-
-
-def called(name: str, *arguments: str, **options: Any) -> Done:
+def called(name: str, *arguments: str, **options: Any) -> Ran:
     """Call a command in this process."""
     out, err = io.StringIO(), io.StringIO()
     status, said = 0, ""
@@ -34,10 +28,10 @@ def called(name: str, *arguments: str, **options: Any) -> Done:
         call_command(name, *arguments, stdout=out, stderr=err, **options)
     except CommandError as error:
         status, said = error.returncode, f"CommandError: {error}\n"
-    return Done(status, out.getvalue(), err.getvalue() + said)
+    return Ran(status, out.getvalue(), err.getvalue() + said)
 
 
-def ran(environment: Mapping[str, str], name: str, *arguments: str, stdin: bytes = b"") -> Done:
+def ran(environment: Mapping[str, str], name: str, *arguments: str, stdin: bytes = b"") -> Ran:
     """Run a command in a process of its own; what it says is read as UTF-8."""
     done = subprocess.run(
         [sys.executable, "-m", "django", name, *arguments],
@@ -48,7 +42,7 @@ def ran(environment: Mapping[str, str], name: str, *arguments: str, stdin: bytes
         check=False,
         timeout=SECONDS,
     )
-    return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+    return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from io import StringIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.core.management import ManagementUtility
@@ -39,10 +38,3 @@ def ran(capsys: pytest.CaptureFixture[str], *arguments: object) -> Ran:
     except SystemExit as ended:
         status = ended.code if isinstance(ended.code, int) else 1
     return Ran(status, *capsys.readouterr())
-
-
-class Terminal(StringIO):
-    """A stream that says that it is a terminal."""
-
-    def isatty(self) -> bool:
-        return True

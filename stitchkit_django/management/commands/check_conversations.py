@@ -10,7 +10,7 @@ from stitchkit_django.core.errors import shown
 from stitchkit_django.integrity import check_all, check_one
 from stitchkit_django.management import options
 from stitchkit_django.management.operation import SOMETHING_FAILED, OperationCommand
-from stitchkit_django.management.sources import conversation_id, stored_by
+from stitchkit_django.management.sources import stored_by
 from stitchkit_django.stored import PAGE
 
 if TYPE_CHECKING:
@@ -41,31 +41,23 @@ class Command(OperationCommand):
         super().add_arguments(parser)
         parser.add_argument("--conversation", metavar="ID", help="check this one alone")
 
-    def handle(  # noqa: PLR0913 - the options
+    def handle(
         self,
         *_args: object,
-        database: str | None,
-        dry_run: bool,
-        batch_size: object,
-        limit: object,
-        output_format: str,
         conversation: str | None,
-        **_options: object,
+        **shared: object,
     ) -> None:
         """Check.
 
         Raises:
             CommandError: with the exit status, unless that is 0.
         """
-        only = None if conversation is None else conversation_id("--conversation", conversation)
-        with self.operation(
-            "findings",
-            database=database,
-            dry_run=dry_run,
-            batch_size=batch_size,
-            limit=limit,
-            output_format=output_format,
-        ) as operation:
+        only = (
+            None
+            if conversation is None
+            else options.conversation_id("--conversation", conversation)
+        )
+        with self.operation("findings", shared) as operation:
             found = _check(operation, only)
         if found:
             raise CommandError(f"{found} findings, as told above", returncode=SOMETHING_FAILED)

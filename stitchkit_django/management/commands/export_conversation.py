@@ -11,7 +11,7 @@ from stitchkit_django.core.errors import shown
 from stitchkit_django.management import options
 from stitchkit_django.management.operation import OperationCommand
 from stitchkit_django.management.output import TEXT
-from stitchkit_django.management.sources import conversation_id, stored_by
+from stitchkit_django.management.sources import stored_by
 from stitchkit_django.stored import PAGE
 from stitchkit_django.transfer import export
 
@@ -55,43 +55,35 @@ class Command(OperationCommand):
             help="write parts as they are stored, whatever STITCHKIT['REDACT'] makes of them",
         )
 
-    def handle(  # noqa: PLR0913 - the options
+    def handle(
         self,
         *_args: object,
-        database: str | None,
-        dry_run: bool,
-        batch_size: object,
-        limit: object,
-        output_format: str,
         conversations: Sequence[str],
         every: bool,
         output: str | None,
         unredacted: bool,
-        **_options: object,
+        **shared: object,
     ) -> None:
         """Export.
 
         Raises:
             CommandError: with the exit status, unless that is 0.
         """
-        named = [conversation_id("ID", one) for one in conversations]
+        named = [options.conversation_id("ID", one) for one in conversations]
         if every == bool(named):
             raise options.refused("ID", "name conversations, or give --all, and not both")
-        if output is None and output_format != TEXT:
-            reason = f"a report in {shown(output_format)} would stand among the lines"
+        if output is None and shared["output_format"] != TEXT:
+            reason = f"a report in {shown(shared['output_format'])} would stand among the lines"
             raise options.refused("--format", f"{reason}: give --output FILE, too")
         with (
-            self.operation(
-                "conversations",
-                database=database,
-                dry_run=dry_run,
-                batch_size=batch_size,
-                limit=limit,
-                output_format=output_format,
-            ) as operation,
+            self.operation("conversations", shared) as operation,
             ExitStack() as stack,
         ):
-            file = None if output is None or dry_run else stack.enter_context(_new_file(output))
+            file = (
+                None
+                if output is None or operation.dry_run
+                else stack.enter_context(_new_file(output))
+            )
             exports = _exports(operation, None if every else named, redacts=not unredacted)
             _export(operation, exports, _Sink(operation, file, reports=output is not None))
 

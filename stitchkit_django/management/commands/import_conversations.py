@@ -43,17 +43,12 @@ class Command(OperationCommand):
             "files", nargs="*", metavar="FILE", help="UTF-8; - or none is standard input"
         )
 
-    def handle(  # noqa: PLR0913 - the options
+    def handle(
         self,
         *_args: object,
-        database: str | None,
-        dry_run: bool,
-        batch_size: object,
-        limit: object,
-        output_format: str,
         files: Sequence[str],
         verbosity: int = 1,
-        **_options: object,
+        **shared: object,
     ) -> None:
         """Import.
 
@@ -61,14 +56,7 @@ class Command(OperationCommand):
             CommandError: with the exit status, unless that is 0.
         """
         with (
-            self.operation(
-                "conversations",
-                database=database,
-                dry_run=dry_run,
-                batch_size=batch_size,
-                limit=limit,
-                output_format=output_format,
-            ) as operation,
+            self.operation("conversations", shared) as operation,
             ExitStack() as stack,
         ):
             _import(operation, _lines(operation, files, stack), tells_all=verbosity > 1)

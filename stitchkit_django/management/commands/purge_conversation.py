@@ -7,13 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, assert_never
 
 from stitchkit_django.core.errors import (
     ConversationPurgedError,
-    InvalidIdentifierError,
     StitchkitError,
     StoreUnavailableError,
-    shown,
 )
 from stitchkit_django.core.outcomes import Applied, Conflict, ConflictReason, NotFound
-from stitchkit_django.core.values import identifier
 from stitchkit_django.management import options
 from stitchkit_django.management.operation import OperationCommand
 from stitchkit_django.management.output import counted
@@ -63,35 +60,23 @@ class Command(OperationCommand):
             help="the version that you have seen: refuse, if it has moved (for one conversation)",
         )
 
-    def handle(  # noqa: PLR0913 - the options
+    def handle(
         self,
         *_args: object,
-        database: str | None,
-        dry_run: bool,
-        batch_size: object,
-        limit: object,
-        output_format: str,
         conversations: Sequence[str],
         expected_version: object,
-        **_options: object,
+        **shared: object,
     ) -> None:
         """Purge.
 
         Raises:
             CommandError: with the exit status, unless that is 0.
         """
-        with self.operation(
-            "conversations",
-            database=database,
-            dry_run=dry_run,
-            batch_size=batch_size,
-            limit=limit,
-            output_format=output_format,
-        ) as operation:
+        with self.operation("conversations", shared) as operation:
             version = options.optional_number("--expected-version", expected_version, least=0)
             if version is not None and len(conversations) > 1:
                 raise options.refused("--expected-version", "is for one conversation alone")
-            named = [_checked(one) for one in dict.fromkeys(conversations)]
+            named = [options.conversation_id("ID", one) for one in dict.fromkeys(conversations)]
             _purge(operation, islice(_purges(operation, named, version), operation.limit))
 
 
@@ -154,10 +139,3 @@ def _active(conflict: Conflict) -> str:
     more = len(conflict.runs) - SHOWN_RUNS
     rest = f" and {more} more" if more > 0 else ""
     return f"it has active runs, which end first ({first}{rest})"
-
-
-def _checked(given: str) -> str:
-    try:
-        return identifier("ID", given)
-    except InvalidIdentifierError as error:
-        raise options.refused("ID", f"{shown(given)} {error.reason}") from error

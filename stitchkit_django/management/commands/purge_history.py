@@ -36,31 +36,19 @@ class Command(OperationCommand):
             "--max-seconds", metavar="N", help="end after the batch in hand when they are over"
         )
 
-    def handle(  # noqa: PLR0913 - the options
+    def handle(
         self,
         *_args: object,
-        database: str | None,
-        dry_run: bool,
-        batch_size: object,
-        limit: object,
-        output_format: str,
         older_than: object,
         max_seconds: object,
-        **_options: object,
+        **shared: object,
     ) -> None:
         """Purge.
 
         Raises:
             CommandError: with the exit status, unless that is 0.
         """
-        with self.operation(
-            "conversations",
-            database=database,
-            dry_run=dry_run,
-            batch_size=batch_size,
-            limit=limit,
-            output_format=output_format,
-        ) as operation:
+        with self.operation("conversations", shared) as operation:
             if older_than is None:
                 raise options.refused("--older-than", "is needed: how long ago is long enough")
             steps = purge_archived(
@@ -68,7 +56,7 @@ class Command(OperationCommand):
                 options.duration("--older-than", older_than),
                 batch_size=operation.batch_size,
                 limit=operation.limit,
-                dry_run=dry_run,
+                dry_run=operation.dry_run,
             )
             within = options.optional_seconds("--max-seconds", max_seconds)
             _purge(operation, operation.followed(steps, within=within))

@@ -6,11 +6,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from stitchkit_django.conf import conf, imported
-from stitchkit_django.core.errors import InvalidIdentifierError, InvalidValueError, shown
+from stitchkit_django.core.errors import InvalidValueError
 from stitchkit_django.core.lifecycle import RecoveryAction
 from stitchkit_django.core.paging import DEFAULT_LIMIT, MAX_LIMIT
 from stitchkit_django.core.recovery import StandardPolicy
-from stitchkit_django.core.values import identifier
 from stitchkit_django.management import options
 from stitchkit_django.management.operation import OperationCommand
 from stitchkit_django.recovery import Result, recover
@@ -69,11 +68,6 @@ class Command(OperationCommand):
     def handle(  # noqa: PLR0913 - the options
         self,
         *_args: object,
-        database: str | None,
-        dry_run: bool,
-        batch_size: object,
-        limit: object,
-        output_format: str,
         conversation: str | None,
         expired: bool,
         stale_after: object,
@@ -81,21 +75,14 @@ class Command(OperationCommand):
         replay_safe: bool,
         max_attempts: object,
         verbosity: int = 1,
-        **_options: object,
+        **shared: object,
     ) -> None:
         """Recover.
 
         Raises:
             CommandError: with the exit status, unless that is 0.
         """
-        with self.operation(
-            "runs",
-            database=database,
-            dry_run=dry_run,
-            batch_size=batch_size,
-            limit=limit,
-            output_format=output_format,
-        ) as operation:
+        with self.operation("runs", shared) as operation:
             policy = _policy(
                 expired=expired,
                 stale_after=stale_after,
@@ -103,7 +90,8 @@ class Command(OperationCommand):
                 replay_safe=replay_safe,
                 max_attempts=max_attempts,
             )
-            _recover(operation, policy, _conversation(conversation), tells_all=verbosity > 1)
+            only = options.optional_conversation_id("--conversation", conversation)
+            _recover(operation, policy, only, tells_all=verbosity > 1)
 
 
 def _recover(
@@ -160,13 +148,6 @@ def _document(outcome: RunOutcome) -> dict[str, JSONValue]:
         "result": str(outcome.result),
         "detail": outcome.detail,
     }
-
-
-def _conversation(given: str | None) -> str | None:
-    try:
-        return None if given is None else identifier("--conversation", given)
-    except InvalidIdentifierError as error:
-        raise options.refused("--conversation", f"{shown(given)} {error.reason}") from error
 
 
 def _policy(
