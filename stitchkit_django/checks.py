@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 from django.conf import settings
 from django.core.checks import Error, Tags, Warning, register  # noqa: A004 - Django's names
 from django.core.exceptions import ImproperlyConfigured
-from django.db import connections, router
+from django.db import connections
 
 from stitchkit_django.conf import SETTING, conf, imported
-from stitchkit_django.hosts import hosts
+from stitchkit_django.hosts import default_alias, hosts
 from stitchkit_django.statements.dialects import DIALECTS
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ def _broken_paths(given: Conf | None) -> Iterator[CheckMessage]:
 
 def _of_the_store(databases: Iterable[str] | None) -> list[BaseDatabaseWrapper]:
     try:
-        alias = conf().database or router.db_for_write(hosts()["head"].model)
+        alias = default_alias()
     except ImproperlyConfigured:
         return []
     return [connections[alias]] if alias in (databases or ()) and alias in connections else []

@@ -6,17 +6,22 @@ or others, and whatever it likes beside them. Runs and receipts are always the p
 
 from __future__ import annotations
 
+from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from django.apps import apps
 from django.core.exceptions import FieldDoesNotExist, ImproperlyConfigured
+from django.core.signals import setting_changed
+from django.db import router
 from django.db.models import NOT_PROVIDED
+from django.dispatch import receiver
 
 from stitchkit_django.conf import SETTING, HostModel, conf
 from stitchkit_django.models import AdmissionReceipt, Conversation, Message, Run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from django.db import models
 
@@ -90,19 +95,31 @@ class Host(NamedTuple):
         return ImproperlyConfigured(f"{self.model._meta.label} {why}")
 
 
-def hosts() -> dict[str, Host]:
-    """Give the host of each kind of row: head, run, receipt, message.
+@cache
+def hosts() -> Mapping[str, Host]:
+    """Give the host of each kind of row: head, run, receipt, message; looked up once.
 
     Raises:
         ImproperlyConfigured: the setting names no model, or one that can't host the rows.
     """
     settings = conf()
-    return {
-        "head": _host("CONVERSATION_MODEL", settings.conversation_model, Conversation),
-        "run": Host(Run, {}, Run),
-        "receipt": Host(AdmissionReceipt, {}, AdmissionReceipt),
-        "message": _host("MESSAGE_MODEL", settings.message_model, Message),
-    }
+    return MappingProxyType(
+        {
+            "head": _host("CONVERSATION_MODEL", settings.conversation_model, Conversation),
+            "run": Host(Run, {}, Run),
+            "receipt": Host(AdmissionReceipt, {}, AdmissionReceipt),
+            "message": _host("MESSAGE_MODEL", settings.message_model, Message),
+        }
+    )
+
+
+def default_alias() -> str:
+    """Give the alias of the store's database: the setting's, else where the router writes heads.
+
+    Raises:
+        ImproperlyConfigured: the settings can't be used.
+    """
+    return conf().database or router.db_for_write(hosts()["head"].model)
 
 
 def _host(key: str, given: HostModel | str | None, own: type[models.Model]) -> Host:
@@ -134,3 +151,9 @@ def _host(key: str, given: HostModel | str | None, own: type[models.Model]) -> H
 def _must_be_given(field: models.Field[object, object]) -> bool:
     has_default = field.db_default is not NOT_PROVIDED or field.get_internal_type() in _COUNTING
     return not (field.null or field.generated or has_default)
+
+
+@receiver(setting_changed)
+def _forget(*, setting: str, **_: object) -> None:
+    if setting in {SETTING, "INSTALLED_APPS"}:
+        hosts.cache_clear()

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 from asgiref.sync import sync_to_async
 from django.core.signals import setting_changed
-from django.db import router
 from django.dispatch import receiver
 
 from stitchkit_django.conf import SETTING, conf, imported
@@ -16,7 +15,7 @@ from stitchkit_django.core.hints import Hints
 from stitchkit_django.core.store import AgentStore
 from stitchkit_django.driver import DjangoDriver
 from stitchkit_django.events import send_run_event
-from stitchkit_django.hosts import hosts
+from stitchkit_django.hosts import default_alias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -79,7 +78,7 @@ def get_store(using: str | None = None) -> DjangoStore:
         ImproperlyConfigured: the settings can't be used.
         ConnectionDoesNotExist: there is no such alias.
     """
-    alias = using or conf().database or router.db_for_write(hosts()["head"].model)
+    alias = using or default_alias()
     if alias not in _stores:
         _stores[alias] = _built(_drivers[-1](alias))
     return _stores[alias]

@@ -19,9 +19,10 @@ from stitchkit_django.admin.filters import ActiveFilter
 from stitchkit_django.admin.keyset import InvalidKeyError
 from stitchkit_django.admin.purging import purge_view
 from stitchkit_django.admin.raw import HEADERS, raw_response
-from stitchkit_django.admin.reading import database, is_identifier
+from stitchkit_django.admin.reading import is_identifier
 from stitchkit_django.admin.readonly import ReadOnlyAdmin
 from stitchkit_django.admin.texts import brief
+from stitchkit_django.hosts import default_alias
 from stitchkit_django.models import Conversation
 from stitchkit_django.stored import StoredConversations
 from stitchkit_django.transfer import export
@@ -146,7 +147,7 @@ class ConversationAdmin(RunColumns, ReadOnlyAdmin):
         """
         row = self.found(request, object_id)
         self.require(request, "run", "receipt", "message")
-        found = export(StoredConversations(database()), row.conversation_id)
+        found = export(StoredConversations(default_alias()), row.conversation_id)
         if found is None:
             raise Http404(_("There is no such conversation."))
         name = _UNSAFE.sub("_", row.conversation_id)[:_MOST_OF_A_NAME]

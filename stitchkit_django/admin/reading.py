@@ -9,17 +9,15 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
-from django.db import router
 from django.db.models import F, Func, TextField
 from django.db.models.functions import Length, Now
 
-from stitchkit_django.conf import conf
 from stitchkit_django.core.errors import InvalidIdentifierError
 from stitchkit_django.core.records import SCHEMA_VERSION
 from stitchkit_django.core.values import identifier
 from stitchkit_django.core.wire import DECODING_ERRORS
 from stitchkit_django.fields import CODECS, RecordField
-from stitchkit_django.hosts import hosts
+from stitchkit_django.hosts import default_alias, hosts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -90,11 +88,6 @@ class Body(Func):
         )
 
 
-def database() -> str:
-    """Give the alias of the database that `get_store()` works on."""
-    return conf().database or router.db_for_write(hosts()["head"].model)
-
-
 def is_identifier(text: str) -> bool:
     """Tell whether a text can be an id at all: what can't be one is nobody's."""
     try:
@@ -110,7 +103,7 @@ class Stored:
     def __init__(self, kind: str) -> None:
         """Take the kind."""
         self.host = hosts()[kind]
-        self.using = database()
+        self.using = default_alias()
 
     def rows(self) -> QuerySet[Model]:
         """Give all of them."""

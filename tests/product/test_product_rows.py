@@ -13,6 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from stitchkit_django import get_store
 from stitchkit_django.core import Applied, NotFound, StoreUnavailableError
+from stitchkit_django.hosts import hosts
 from stitchkit_django.testing import CHECKS
 from tests.core.steps import acquire, admit, answered, checkpoint, compact, end, history
 from tests.product.models import Chat, ChatMessage, OwnedChat, RatedMessage
@@ -192,3 +193,12 @@ def test_a_model_that_cannot_host_is_refused_by_name(
 
     with pytest.raises(ImproperlyConfigured, match=told):
         get_store(alias)
+
+
+def test_the_hosts_are_looked_up_once_for_each_setting(alias: str, settings: Settings) -> None:
+    own = hosts()
+    settings.STITCHKIT = {"CONVERSATION_MODEL": CHATS, "MESSAGE_MODEL": MESSAGES}
+
+    assert hosts()["head"].model is Chat
+    assert hosts() is hosts() is not own
+    assert get_store(alias) is get_store(alias)
