@@ -25,8 +25,8 @@ from stitchkit_django.core.errors import (
 from stitchkit_django.core.lifecycle import RecoveryAction, RunState
 from stitchkit_django.core.outcomes import Applied, Conflict, ConflictReason, NotFound
 from stitchkit_django.core.paging import DEFAULT_LIMIT, check_limit
-from stitchkit_django.core.records import Run
-from stitchkit_django.core.recovery import Abandon, Decision, Dispatch, Requeue, Skip, is_lapsed
+from stitchkit_django.core.records import Run, is_lapsed
+from stitchkit_django.core.recovery import Abandon, Decision, Dispatch, Requeue, Skip
 from stitchkit_django.reconnection import again, moment_of
 
 if TYPE_CHECKING:

@@ -365,6 +365,11 @@ def pending_assistant(run: Run) -> PendingAssistant:
     )
 
 
+def is_lapsed(run: Run, moment: datetime) -> bool:
+    """Tell whether a run has a lease, and it is over."""
+    return run.lease_expires_at is not None and run.lease_expires_at <= moment
+
+
 def _not_before(record: Record, field: str, earliest: datetime) -> None:
     value = getattr(record, field)
     if value is not None and value < earliest:

@@ -13,7 +13,7 @@ from stitchkit_django.core import values
 from stitchkit_django.core.checked import Record, check, check_member
 from stitchkit_django.core.errors import InvalidValueError, shown
 from stitchkit_django.core.lifecycle import RecoveryAction, RunState
-from stitchkit_django.core.records import Run
+from stitchkit_django.core.records import Run, is_lapsed
 
 _AT_WORK: Final = "its owner may be at work"
 
@@ -128,11 +128,6 @@ class StandardPolicy(Record, frozen=True, kw_only=True):
         if self.stale_after is not None and moment - run.updated_at >= self.stale_after:
             return f"it has no lease and was last written at {run.updated_at.isoformat()}"
         return None
-
-
-def is_lapsed(run: Run, moment: datetime) -> bool:
-    """Tell whether a run has a lease, and it is over."""
-    return run.lease_expires_at is not None and run.lease_expires_at <= moment
 
 
 def _check_age(age: object) -> None:

@@ -73,6 +73,7 @@ from stitchkit_django.core.records import (
     Head,
     Message,
     Run,
+    is_lapsed,
     pending_assistant,
 )
 from stitchkit_django.core.successors import (
@@ -343,7 +344,7 @@ def _recover(facts: Facts, request: RecoverRun) -> WriteSet | Outcome:
     run = _claim(facts, operation, expected_revision=request.expected_revision)
     if not isinstance(run, Run):
         return run
-    if request.require_expired_lease and not _lapsed(run, _moment(facts)):
+    if request.require_expired_lease and not is_lapsed(run, _moment(facts)):
         return _conflict(facts, ConflictReason.LEASE)
     if requeues and run.is_acquired and not request.replay_safe:
         raise ReplayNotSafeError(run.id)
@@ -516,10 +517,6 @@ def _moved(facts: Facts, expected_version: int | None) -> Conflict | None:
 
 def _conflict(facts: Facts, reason: ConflictReason) -> Conflict:
     return Conflict(reason=reason, version=_version(facts), run=facts.run)
-
-
-def _lapsed(run: Run, moment: datetime) -> bool:
-    return run.lease_expires_at is not None and run.lease_expires_at <= moment
 
 
 # ---------------------------------------------------------------- the next records

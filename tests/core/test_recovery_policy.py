@@ -9,13 +9,13 @@ import pytest
 
 from stitchkit_django.core import InvalidValueError, RecoveryAction, Run, RunState
 from stitchkit_django.core.lifecycle import ACQUIRED_STATES, ACTIVE_STATES, TERMINAL_STATES
+from stitchkit_django.core.records import is_lapsed
 from stitchkit_django.core.recovery import (
     Abandon,
     Dispatch,
     Requeue,
     Skip,
     StandardPolicy,
-    is_lapsed,
 )
 from tests.factories import MOMENT, RunFactory, state_fields
 
