@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from django.db.models import BigIntegerField, Count, IntegerField, Min, OuterRef, Subquery, Value
@@ -125,7 +126,8 @@ class DjangoKeys:
         queue = self._runs().filter(conversation_id=run.conversation_id).order_by()
         absorbed = queue.filter(absorbed_into_run_id=run.run_id).values_list(*_KEY)
         rows = _each([absorbed.filter(run_id=one) for (one,) in dict.fromkeys(run_ids)])
-        return tuple(_run_key(row) for row in rows)
+        # In the order that they came in: a union has none.
+        return tuple(_run_key(row) for row in sorted(rows, key=itemgetter(0)))
 
     def _answer_in_history(self) -> Subquery:
         where, identity, archived_at = self._message.own(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from contextlib import contextmanager
 from datetime import datetime
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from django.db import connections
@@ -171,12 +172,14 @@ def _sorted_out(reader: RowReader, found: Found) -> ExportedRows:
     unreadable: list[UnreadableRow] = []
 
     def readable(kind: str, build: Callable[[Sequence[Any]], T]) -> tuple[T, ...]:
-        built = []
+        built, refused = [], []
         for row in found.of(kind):
             try:
                 built.append(build(row))
             except _UNREADABLE as error:
-                unreadable.append(_unreadable(kind, row, error))
+                refused.append(_unreadable(kind, row, error))
+        # The database gives rows in whatever order its plan has.
+        unreadable.extend(sorted(refused, key=attrgetter("id")))
         return tuple(built)
 
     def message(row: Sequence[Any]) -> PlacedMessage:
