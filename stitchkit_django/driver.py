@@ -39,6 +39,7 @@ from stitchkit_django.transaction import DjangoTransaction, Found, changed, fetc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
     from datetime import datetime
 
     from django.db.backends.utils import CursorWrapper
@@ -91,7 +92,7 @@ class DjangoDriver:
 
         def attempt() -> T:
             # At the outermost level this makes no savepoint.
-            with transaction.atomic(using=self.using), self._cursor() as cursor:
+            with transaction.atomic(using=self.using), self._kept_cursor() as cursor:
                 current = DjangoTransaction(self.using, self._sql, cursor)
                 result = work(current)
                 if current.made_head_in_vain:
@@ -109,8 +110,7 @@ class DjangoDriver:
 
     def run(self, conversation_id: str, run_id: str) -> RunFacts:
         """Read one run and the head, in one statement."""
-        statement = self._sql.reads.run(conversation_id, run_id)
-        rows = self._fetched(statement)
+        rows = self._one_row(self._sql.reads.run(conversation_id, run_id))
         dialect = self._sql.dialect
         if not rows:
             return RunFacts(moment=dialect.now())
@@ -149,7 +149,7 @@ class DjangoDriver:
             # In a caller's transaction a failure takes the lease back, and nothing of the caller's.
             nested = connections[self.using].in_atomic_block
             savepoint = transaction.atomic(using=self.using) if nested else nullcontext()
-            with savepoint, self._cursor() as cursor:
+            with savepoint, self._kept_cursor() as cursor:
                 return changed(cursor, statement)
 
         return self._tried(attempt) == 1
@@ -173,13 +173,20 @@ class DjangoDriver:
 
     def _fetched(self, statement: Statement) -> list[Row]:
         def attempt() -> list[Row]:
-            with self._cursor() as cursor:
+            with self._sql.dialect.cursor(connections[self.using]) as cursor:
                 return fetched(cursor, statement)
 
         return self._tried(attempt, undone=False)
 
-    def _cursor(self) -> CursorWrapper:
-        return self._sql.dialect.cursor(connections[self.using])
+    def _one_row(self, statement: Statement) -> list[Row]:
+        def attempt() -> list[Row]:
+            with self._kept_cursor() as cursor:
+                return fetched(cursor, statement)
+
+        return self._tried(attempt, undone=False)
+
+    def _kept_cursor(self) -> AbstractContextManager[CursorWrapper]:
+        return self._sql.dialect.kept_cursor(connections[self.using])
 
     def _scan(self, statement: Statement) -> RunScan:
         found = self._read("", statement)

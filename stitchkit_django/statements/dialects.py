@@ -9,9 +9,10 @@ from django.db import connections
 from django.utils.dateparse import parse_datetime
 
 from stitchkit_django.core.usage import MAX_COST_DIGITS, MAX_COST_PLACES
-from stitchkit_django.statements.cursors import quick_cursor
+from stitchkit_django.statements.cursors import kept_cursor, quick_cursor
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from decimal import Decimal
 
     from django.db.backends.base.base import BaseDatabaseWrapper
@@ -53,8 +54,12 @@ class Dialect:
         self.using = using
 
     def cursor(self, connection: BaseDatabaseWrapper) -> CursorWrapper:
-        """Give the cursor that statements run through."""
+        """Give a cursor that statements run through."""
         return quick_cursor(connection)
+
+    def kept_cursor(self, connection: BaseDatabaseWrapper) -> AbstractContextManager[CursorWrapper]:
+        """Give a cursor for statements of few rows, which may be the one of the last block."""
+        return kept_cursor(connection)
 
     def moment(self, value: datetime | str | None) -> datetime | None:
         """Give a moment as read, aware and in UTC."""
@@ -94,7 +99,11 @@ class SQLiteDialect(Dialect):
     )
 
     def cursor(self, connection: BaseDatabaseWrapper) -> CursorWrapper:
-        """Give the cursor that statements run through."""
+        """Give a cursor that statements run through."""
+        return connection.cursor()
+
+    def kept_cursor(self, connection: BaseDatabaseWrapper) -> AbstractContextManager[CursorWrapper]:
+        """Give a cursor for statements of few rows, each time a new one."""
         return connection.cursor()
 
     def moment(self, value: datetime | str | None) -> datetime | None:

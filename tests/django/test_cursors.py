@@ -11,7 +11,7 @@ from django.db import DatabaseError, connections
 from django.test.utils import CaptureQueriesContext
 
 from stitchkit_django import get_store
-from stitchkit_django.statements.cursors import quick_cursor
+from stitchkit_django.statements.cursors import kept_cursor, quick_cursor
 from tests.core.steps import acquire, admit, checkpoint
 from tests.django.hooks import counted
 
@@ -127,3 +127,49 @@ def test_moments_are_read_in_utc(postgres_alias: str) -> None:
         ((moment,),) = cursor.fetchall()
 
     assert moment.isoformat() == "2026-01-01T10:00:00.000001+00:00"
+
+
+def test_a_connection_keeps_one_cursor_for_its_operations(postgres_alias: str) -> None:
+    with connected(postgres_alias) as connection:
+        with kept_cursor(connection) as first:
+            first.execute("SELECT 1")
+        with kept_cursor(connection) as second:
+            second.execute("SELECT timestamptz '2026-01-01 12:00:00+02'")
+            ((moment,),) = second.fetchall()
+
+        assert second.cursor is first.cursor
+        assert moment.isoformat() == "2026-01-01T10:00:00+00:00"
+
+
+def test_a_cursor_is_kept_as_long_as_its_session(postgres_alias: str) -> None:
+    with connected(postgres_alias) as connection:
+        with kept_cursor(connection) as first:
+            first.execute("SELECT 1")
+        connection.close()
+        with kept_cursor(connection) as second:
+            second.execute("SELECT 2")
+
+            assert second.fetchall() == [(2,)]
+        with second.cursor:
+            pass
+        with kept_cursor(connection) as third:
+            third.execute("SELECT 3")
+
+            assert third.fetchall() == [(3,)]
+
+
+def test_what_threads_may_share_is_no_cursor(postgres_alias: str) -> None:
+    with connected(postgres_alias) as connection:
+        connection.inc_thread_sharing()
+        with kept_cursor(connection) as first, kept_cursor(connection) as second:
+            assert first.cursor is not second.cursor
+
+
+def test_a_project_that_wants_nothing_prepared_gets_a_cursor_of_its_own(
+    postgres_alias: str,
+) -> None:
+    with connected(postgres_alias, prepare_threshold=None) as connection:
+        with kept_cursor(connection) as first:
+            first.execute("SELECT 1")
+
+        assert first.cursor.closed
