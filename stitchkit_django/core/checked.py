@@ -52,7 +52,9 @@ def check_is(record: msgspec.Struct, kind: type, *fields: str) -> None:
 
 def check_type(record: msgspec.Struct, kind: type, *fields: str) -> None:
     """Check that each field is a record of a kind, or absent (None)."""
-    check_is(record, kind, *(field for field in fields if getattr(record, field) is not None))
+    for field in fields:
+        if getattr(record, field) is not None:
+            check_is(record, kind, field)
 
 
 def check_tuple(record: msgspec.Struct, kind: type, field: str) -> None:

@@ -33,7 +33,7 @@ from stitchkit_django.core.lifecycle import (
     RunState,
     TerminalReason,
 )
-from stitchkit_django.core.parts import Part, message_parts
+from stitchkit_django.core.parts import Part, TextPart, message_parts
 from stitchkit_django.core.usage import Usage
 
 # Of every record on the wire, and of every row.
@@ -42,6 +42,8 @@ MAX_DETAIL_CHARACTERS: Final = 4_096
 # Looked up once: of an enum's class it takes longer than the comparison.
 _ASSISTANT: Final = MessageRole.ASSISTANT
 _COMMITTED: Final = MessageStatus.COMMITTED
+_POLICY_STOP: Final = TerminalReason.POLICY_STOP
+_ABSORBED: Final = TerminalReason.ABSORBED
 _OWNERLESS_STATES: Final = frozenset({RunState.QUEUED, RunState.ABANDONED})
 
 
@@ -62,6 +64,13 @@ class Head(Document, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Check each field."""
+        # As of a message, one look at what nearly every head is.
+        if self.purged_at is None and (
+            values.are_plain(self.conversation_id)
+            and values.are_counts(self.version)
+            and values.are_utc(self.updated_at)
+        ):
+            return
         check(self, values.identifier, "conversation_id")
         check(self, values.count, "version")
         check(self, values.moment, "updated_at")
@@ -86,26 +95,24 @@ class Message(Document, frozen=True, kw_only=True):
         """Check each field, and that role, status, parts and run agree."""
         if not self._is_ordinary():
             self._check_fields()
-        set_field(self, "parts", message_parts(self.role, self.parts))
-        assistant = self.role is _ASSISTANT
-        if assistant is (self.status is _COMMITTED):
-            reason = f"{self.status} is not a status of role {self.role}"
-            raise InvalidValueError("$.status", reason)
-        if assistant is (self.run_id is None):
-            reason = "must be set exactly on an assistant message"
-            raise InvalidValueError("$.run_id", reason)
-        _not_before(self, "updated_at", self.created_at)
+        elif not _is_one_text(self.parts):
+            set_field(self, "parts", message_parts(self.role, self.parts))
 
     def _is_ordinary(self) -> bool:
         # One look for what nearly every message is: a long conversation holds thousands.
+        identity, role, status, run_id = self.id, self.role, self.status, self.run_id
+        assistant = role is _ASSISTANT
         return (
-            values.are_plain(
-                self.id, self.conversation_id, self.id if self.run_id is None else self.run_id
-            )
-            and type(self.role) is MessageRole
-            and type(self.status) is MessageStatus
+            type(role) is MessageRole
+            and type(status) is MessageStatus
+            and assistant is (status is not _COMMITTED)
+            and assistant is (run_id is not None)
             and self.metadata is None
+            and values.are_plain(
+                identity, self.conversation_id, identity if run_id is None else run_id
+            )
             and values.are_utc(self.created_at, self.updated_at)
+            and self.updated_at >= self.created_at
         )
 
     def _check_fields(self) -> None:
@@ -115,6 +122,15 @@ class Message(Document, frozen=True, kw_only=True):
         check_member(self, MessageStatus, "status")
         check(self, values.json_object, "metadata")
         check(self, values.moment, "created_at", "updated_at")
+        set_field(self, "parts", message_parts(self.role, self.parts))
+        assistant = self.role is _ASSISTANT
+        if assistant is (self.status is _COMMITTED):
+            reason = f"{self.status} is not a status of role {self.role}"
+            raise InvalidValueError("$.status", reason)
+        if assistant is (self.run_id is None):
+            reason = "must be set exactly on an assistant message"
+            raise InvalidValueError("$.run_id", reason)
+        _not_before(self, "updated_at", self.created_at)
 
 
 class Run(Document, frozen=True, kw_only=True):
@@ -159,41 +175,45 @@ class Run(Document, frozen=True, kw_only=True):
         """Check each field, and that state, owner, lease and end agree."""
         if not self._is_ordinary():
             self._check_fields()
-        _check_inputs(self)
         _check_ownership(self)
         _check_end(self)
-        _not_before(self, "updated_at", self.created_at)
-        _not_before(self, "ended_at", self.created_at)
 
     def _is_ordinary(self) -> bool:
         # As of a message: one look for what nearly every run is.
-        start = self.created_at
+        identity, start, fence, inputs = (
+            self.id,
+            self.created_at,
+            self.fencing_token,
+            self.input_message_ids,
+        )
+        acquired, ended, lapses = self.acquired_at, self.ended_at, self.lease_expires_at
         return (
-            type(self.input_message_ids) is tuple
+            type(inputs) is tuple
+            and len(inputs) == 1
             and values.are_plain(
-                self.id,
+                identity,
                 self.conversation_id,
                 self.assistant_message_id,
-                self.id if self.owner_id is None else self.owner_id,
-                *self.input_message_ids,
+                inputs[0],
+                identity if self.owner_id is None else self.owner_id,
             )
             and self.terminal_policy_name is None
             and self.terminal_detail is None
             and self.absorbed_into_run_id is None
             and type(self.state) is RunState
-            and values.are_counts(
-                self.turn, self.revision, 1 if self.fencing_token is None else self.fencing_token
-            )
+            and values.are_counts(self.turn, self.revision, 1 if fence is None else fence)
             and self.turn != 0
-            and self.fencing_token != 0
+            and fence != 0
             and (self.usage is None or type(self.usage) is Usage)
             and values.are_utc(
                 start,
                 self.updated_at,
-                start if self.acquired_at is None else self.acquired_at,
-                start if self.ended_at is None else self.ended_at,
-                start if self.lease_expires_at is None else self.lease_expires_at,
+                start if acquired is None else acquired,
+                start if ended is None else ended,
+                start if lapses is None else lapses,
             )
+            and self.updated_at >= start
+            and (ended is None or ended >= start)
         )
 
     def _check_fields(self) -> None:
@@ -209,6 +229,9 @@ class Run(Document, frozen=True, kw_only=True):
         check(self, values.optional_moment, "acquired_at", "ended_at", "lease_expires_at")
         check(self, values.optional_text, "terminal_detail")
         check_type(self, Usage, "usage")
+        _check_inputs(self)
+        _not_before(self, "updated_at", self.created_at)
+        _not_before(self, "ended_at", self.created_at)
 
     @property
     def is_active(self) -> bool:
@@ -370,6 +393,11 @@ def is_lapsed(run: Run, moment: datetime) -> bool:
     return run.lease_expires_at is not None and run.lease_expires_at <= moment
 
 
+def _is_one_text(parts: object) -> bool:
+    # As the parts of most messages; a text is allowed in each.
+    return type(parts) is tuple and len(parts) == 1 and type(parts[0]) is TextPart
+
+
 def _not_before(record: Record, field: str, earliest: datetime) -> None:
     value = getattr(record, field)
     if value is not None and value < earliest:
@@ -401,21 +429,22 @@ def _check_inputs(run: Run) -> None:
 
 
 def _check_ownership(run: Run) -> None:
-    owned = run.owner_id is not None
-    if owned and (run.state in _OWNERLESS_STATES or run.terminal_reason is TerminalReason.ABSORBED):
-        raise InvalidValueError("$.owner_id", f"a run of state {run.state} has no owner")
-    if not owned and run.is_acquired:
-        raise InvalidValueError("$.owner_id", f"a run of state {run.state} needs its owner")
-    if run.is_acquired and run.fencing_token is None:
-        raise InvalidValueError("$.fencing_token", f"a run of state {run.state} needs its fence")
-    if (run.acquired_at is None) is not (run.fencing_token is None):
+    state, owned, fenced = run.state, run.owner_id is not None, run.fencing_token is not None
+    acquired = state in ACQUIRED_STATES
+    if owned and (state in _OWNERLESS_STATES or run.terminal_reason is _ABSORBED):
+        raise InvalidValueError("$.owner_id", f"a run of state {state} has no owner")
+    if acquired and not owned:
+        raise InvalidValueError("$.owner_id", f"a run of state {state} needs its owner")
+    if acquired and not fenced:
+        raise InvalidValueError("$.fencing_token", f"a run of state {state} needs its fence")
+    if (run.acquired_at is not None) is not fenced:
         raise unpaired(run, "acquired_at", "when there is a fencing token")
     leased = run.lease_expires_at is not None
     if (run.lease_seconds is not None) is not leased:
         raise unpaired(run, "lease_seconds", "when the lease has an end")
-    if leased and not run.is_acquired:
-        raise InvalidValueError("$.lease_expires_at", f"a run of state {run.state} has no lease")
-    if run.lease_seconds is not None and not _is_duration(run.lease_seconds):
+    if leased and not acquired:
+        raise InvalidValueError("$.lease_expires_at", f"a run of state {state} has no lease")
+    if leased and not _is_duration(run.lease_seconds):
         reason = f"{shown(run.lease_seconds)} is not a positive number of seconds"
         raise InvalidValueError("$.lease_seconds", reason)
 
@@ -425,7 +454,7 @@ def _is_duration(seconds: object) -> bool:
 
 
 def _check_end(run: Run) -> None:
-    ended = not run.is_active
+    ended = run.state in TERMINAL_STATES
     if (run.terminal_reason is not None) is not ended:
         raise unpaired(run, "terminal_reason", "on a run that has ended")
     if (run.ended_at is not None) is not ended:
@@ -436,11 +465,10 @@ def _check_end(run: Run) -> None:
         if state is not run.state:
             told = f"reason {run.terminal_reason} ends a run in state {state}, not {run.state}"
             raise InvalidValueError("$.state", told)
-    stopped = run.terminal_reason is TerminalReason.POLICY_STOP
-    if (run.terminal_policy_name is not None) is not stopped:
+    reason = run.terminal_reason
+    if (run.terminal_policy_name is not None) is not (reason is _POLICY_STOP):
         raise unpaired(run, "terminal_policy_name", "with the reason policy_stop")
-    absorbed = run.terminal_reason is TerminalReason.ABSORBED
-    if (run.absorbed_into_run_id is not None) is not absorbed:
+    if (run.absorbed_into_run_id is not None) is not (reason is _ABSORBED):
         raise unpaired(run, "absorbed_into_run_id", "with the reason absorbed")
     if run.absorbed_into_run_id == run.id:
         raise InvalidValueError("$.absorbed_into_run_id", "names the run itself")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, assert_never
 
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from stitchkit_django.core import wire
 from stitchkit_django.core.driver import (
@@ -92,9 +92,7 @@ if TYPE_CHECKING:
     from stitchkit_django.core.values import JSONValue
 
 # The lease is written when a write says so, changed or not: a renewal may have moved it.
-_RUN_FIELDS: Final = tuple(
-    field for field in Run.__struct_fields__ if not field.startswith("lease_")
-)
+_LEASE: Final = frozenset({"lease_seconds", "lease_expires_at"})
 
 
 def decide(facts: Facts, request: Mutation) -> WriteSet | Outcome:
@@ -582,8 +580,9 @@ def _change(
         lease=guards_lease,
         lease_expires_at=read.lease_expires_at if guards_lease else None,
     )
-    changed = {field for field in _RUN_FIELDS if getattr(read, field) != getattr(run, field)}
-    return RunWrite(run=run, guard=guard, changed=frozenset(changed), lease=lease, answer=answer)
+    fields = zip(Run.__struct_fields__, astuple(read), astuple(run), strict=True)
+    changed = frozenset([field for field, before, after in fields if before != after])
+    return RunWrite(run=run, guard=guard, changed=changed - _LEASE, lease=lease, answer=answer)
 
 
 def _write(

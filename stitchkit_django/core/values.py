@@ -35,8 +35,6 @@ MAX_COUNT: Final = 2**63 - 1
 _INTEGER_BOUND: Final = 10**MAX_INTEGER_DIGITS
 _SURROGATE_PAIR: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-# What nearly every identifier is, so that it takes one look.
-_PLAIN_IDENTIFIER: Final = re.compile("[!-~](?:[ -~]{0,253}[!-~])?")
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f]")
 _PLAIN_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
@@ -57,7 +55,7 @@ def identifier(name: str, value: object) -> str:
     Raises:
         InvalidIdentifierError: the value breaks the rule.
     """
-    if type(value) is str and _PLAIN_IDENTIFIER.fullmatch(value):
+    if type(value) is str and are_plain(value):
         return value
     if not isinstance(value, str):
         raise InvalidIdentifierError(name, value, "is not a str")
@@ -78,7 +76,13 @@ def identifier(name: str, value: object) -> str:
 def are_plain(*given: object) -> bool:
     """Tell whether all are identifiers as nearly every one is, which need no further look."""
     for value in given:
-        if type(value) is not str or not _PLAIN_IDENTIFIER.fullmatch(value):
+        if (
+            type(value) is not str
+            or not 0 < len(value) <= MAX_IDENTIFIER_CHARACTERS
+            or not value.isascii()
+            or not value.isprintable()
+            or " " in value
+        ):
             return False
     return True
 
