@@ -5,7 +5,17 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from stitchkit_docs import diagram, errors, kit, lifecycle, operations, ports, structs, tables
+from stitchkit_docs import (
+    diagram,
+    errors,
+    kit,
+    lifecycle,
+    measured,
+    operations,
+    ports,
+    structs,
+    tables,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,6 +42,7 @@ SECTIONS: Final[Mapping[str, Callable[[], str]]] = {
     "states": lifecycle.states,
     "tables": tables.tables,
     "transitions": lifecycle.transitions,
+    **measured.sections(),
 }
 
 ASKED: Final = re.compile(r"^<!-- generated: (.+) -->$", re.MULTILINE)
